@@ -1,0 +1,51 @@
+# Every target is one plain command; `go test ./...` alone is enough to work.
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X main.version=$(VERSION)
+TOOL    := $(GO) tool -modfile=internal/tools/go.mod
+N       ?= 200000x
+
+.PHONY: run build test check fuzz golden bench cross interop clean
+
+run: build ## start the gateway with the shipped gateway.yaml
+	bin/gateway serve
+
+build: ## build bin/gateway
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/gateway ./cmd/gateway
+
+test: ## every test, with the race detector
+	$(GO) test -race -shuffle=on ./...
+
+check: ## formatting, vet, staticcheck, tidy module, tests
+	@test -z "$$($(TOOL) gofumpt -l .)" || { $(TOOL) gofumpt -l .; echo 'run: $(TOOL) gofumpt -w .'; exit 1; }
+	$(GO) vet ./...
+	$(TOOL) staticcheck ./...
+	$(GO) fix -diff ./...
+	$(GO) mod tidy -diff
+	$(MAKE) test
+
+fuzz: ## each fuzz target, N inputs: make fuzz N=1000000x
+	@for pkg in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+			echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(N) $$pkg || exit 1; \
+		done; \
+	done
+
+golden: ## accept changed golden outputs, then review the diff
+	$(GO) test ./... -run Golden -update; git diff --stat
+
+bench: ## start-up time, resident memory and codec speed
+	$(GO) test -run '^$$' -bench . ./cmd/gateway ./xmlstream ./soapcodec ./proxy/...
+
+cross: ## build for every platform that is supported
+	GOOS=linux GOARCH=amd64 $(GO) build ./...
+	GOOS=linux GOARCH=arm64 $(GO) build ./...
+	GOOS=darwin GOARCH=arm64 $(GO) build ./...
+	GOOS=windows GOARCH=amd64 $(GO) build ./...
+
+interop: ## clients and servers of other stacks through the gateway
+	bash interop/setup.sh
+	INTEROP=1 $(GO) test -count=1 -v ./interop/...
+
+clean:
+	rm -rf bin
