@@ -1,0 +1,22 @@
+// Package telemetry owns what the process tells about itself: its Prometheus
+// registry and the making of its logger.
+//
+// # Metrics
+//
+// [Metrics] has a registry of its own, never the global one, so that two
+// gateways in one process (tests) do not meet. The names are those of the
+// product contract; a metric appears here only once something feeds it.
+//
+// Labels are bounded whatever a sender does. Routes come from the
+// configuration, outcomes and results are enumerations. Operations and fault
+// codes are words from messages: an operation gets a label value of its own
+// once a request for it was answered, up to [maxOperations] for a route, and
+// everything else is counted as "other".
+//
+// # Logs
+//
+// [Log] makes a slog logger whose level and format can change while it is in
+// use, since a reload may change both.
+//
+// All types are safe for concurrent use. Nothing here fails at run time.
+package telemetry

@@ -1,0 +1,198 @@
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// scrape returns the exposition, one line a sample.
+func scrape(t *testing.T, m *Metrics) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("scrape: status %d: %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+func TestMetrics(t *testing.T) {
+	m := NewMetrics()
+	m.Request("echo", "Echo", "ok", 3*time.Millisecond, true)
+	m.Request("echo", "Echo", "ok", 4*time.Millisecond, true)
+	m.Request("echo", "Nonsense", "client-fault", time.Millisecond, false)
+	m.Request("", "", "no-route", time.Millisecond, false)
+	m.Fault("echo", "NotWellFormed")
+	m.Attempt("echo", "answered")
+	m.Attempt("echo", "answered")
+	m.Scanned(1500)
+	m.Scanned(-1) // an unknown length must not reach a counter, which panics
+	m.Reloaded(false)
+
+	got := scrape(t, m)
+	for _, want := range []string{
+		`gateway_requests_total{operation="Echo",outcome="ok",route="echo"} 2`,
+		`gateway_requests_total{operation="other",outcome="client-fault",route="echo"} 1`,
+		`gateway_requests_total{operation="",outcome="no-route",route=""} 1`,
+		`gateway_request_duration_seconds_count{operation="Echo",route="echo"} 2`,
+		`gateway_request_duration_seconds_bucket{operation="Echo",route="echo",le="0.0025"} 0`,
+		`gateway_request_duration_seconds_bucket{operation="Echo",route="echo",le="0.005"} 2`,
+		`gateway_faults_total{code="NotWellFormed",route="echo"} 1`,
+		`gateway_attempts_total{result="answered",route="echo"} 2`,
+		`gateway_codec_bytes_total 1500`,
+		`gateway_config_reload_ok 0`,
+		`go_goroutines `,
+		`process_start_time_seconds `,
+	} {
+		if !strings.Contains(got, "\n"+want) {
+			t.Errorf("scrape lacks %s", want)
+		}
+	}
+	m.Reloaded(true)
+	if got := scrape(t, m); !strings.Contains(got, "\ngateway_config_reload_ok 1\n") {
+		t.Error("gateway_config_reload_ok stayed 0 after a good reload")
+	}
+}
+
+// TestLabelsAreBounded: nothing that a sender can write makes the number of
+// series grow without end, or breaks the exposition.
+func TestLabelsAreBounded(t *testing.T) {
+	m := NewMetrics()
+	for i := range 10 * maxOperations {
+		m.Request("echo", fmt.Sprint("Op", i), "ok", 0, true)
+		m.Request("echo", fmt.Sprint("Junk", i), "client-fault", 0, false)
+		m.Fault("echo", fmt.Sprint("Code", i))
+	}
+	m.Request("echo", "\xff\xfe\"\n", "ok", 0, true)
+	m.Request("b", strings.Repeat("ä", 1000), "ok", 0, true)
+	got := scrape(t, m)
+	if n := strings.Count(got, "\ngateway_requests_total{"); n > maxOperations+4 {
+		t.Errorf("%d series of gateway_requests_total, want at most %d", n, maxOperations+4)
+	}
+	if n := strings.Count(got, "\ngateway_faults_total{"); n > maxOperations+1 {
+		t.Errorf("%d series of gateway_faults_total, want at most %d", n, maxOperations+1)
+	}
+	if want := `operation="` + strings.Repeat("ä", maxLabel/2) + `"`; !strings.Contains(got, want) {
+		t.Errorf("scrape lacks the long operation cut to %s", want)
+	}
+	// Another route has its own names: one cannot use up those of another.
+	m.Request("b", "Fresh", "ok", 0, true)
+	if !strings.Contains(scrape(t, m), `{operation="Fresh",outcome="ok",route="b"} 1`) {
+		t.Error("an operation of route b got no name because route echo had used them up")
+	}
+}
+
+func TestMetricsConcurrent(t *testing.T) {
+	m := NewMetrics()
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 200 {
+				m.Request("r", fmt.Sprint("Op", (g+i)%150), "ok", time.Microsecond, true)
+				m.Attempt("r", "answered")
+				m.Fault("r", fmt.Sprint(i))
+			}
+		})
+	}
+	wg.Wait()
+	if got := scrape(t, m); !strings.Contains(got, `gateway_attempts_total{result="answered",route="r"} 1600`) {
+		t.Error("attempts got lost")
+	}
+}
+
+func TestAllocs(t *testing.T) {
+	m := NewMetrics()
+	m.Request("echo", "Echo", "ok", time.Millisecond, true)
+	if n := testing.AllocsPerRun(100, func() { m.Request("echo", "Echo", "ok", time.Millisecond, true) }); n > 1 {
+		t.Errorf("Request: %v allocations, want at most 1 (the key)", n)
+	}
+}
+
+func BenchmarkRequest(b *testing.B) {
+	m := NewMetrics()
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Request("echo", "Echo", "ok", time.Millisecond, true)
+	}
+}
+
+func TestLog(t *testing.T) {
+	var out bytes.Buffer
+	l := NewLog(&out)
+	derived := l.Logger().With("route", "echo").WithGroup("g")
+	derived.Info("one", "k", 1)
+	var rec map[string]any
+	if err := json.Unmarshal(out.Bytes(), &rec); err != nil || rec["route"] != "echo" {
+		t.Errorf("auto on a buffer: got %s (%v), want JSON with the attributes", &out, err)
+	}
+
+	// A logger handed out earlier follows what a reload sets.
+	out.Reset()
+	if err := l.Set("warn", "text"); err != nil {
+		t.Fatal(err)
+	}
+	derived.Info("two")
+	derived.Warn("three", "k", 1)
+	if got := out.String(); strings.Contains(got, "two") || !strings.Contains(got, `msg=three route=echo g.k=1`) {
+		t.Errorf("after Set(warn, text): got %q", got)
+	}
+
+	// A bad setting changes nothing, not even the good half.
+	for _, bad := range [][2]string{{"debug", "xml"}, {"loud", "json"}} {
+		if err := l.Set(bad[0], bad[1]); err == nil {
+			t.Errorf("Set(%q): got no error", bad)
+		}
+	}
+	out.Reset()
+	derived.Info("four")
+	derived.Warn("five")
+	if got := out.String(); strings.Contains(got, "four") || !strings.Contains(got, "msg=five") {
+		t.Errorf("after a bad Set: got %q", got)
+	}
+	if err := l.Set("", ""); err != nil {
+		t.Errorf("Set of the defaults: %v", err)
+	}
+}
+
+// TestLogLines: records of several loggers do not run into each other.
+func TestLogLines(t *testing.T) {
+	var out bytes.Buffer
+	l := NewLog(&out)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range 100 {
+				l.Logger().Info("line", "i", i)
+				if i == 50 {
+					_ = l.Set("info", FormatText)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for line := range strings.Lines(out.String()) {
+		if !strings.HasPrefix(line, "{") && !strings.HasPrefix(line, "time=") || !strings.HasSuffix(line, "\n") {
+			t.Fatalf("broken line %q", line)
+		}
+	}
+}
+
+func TestIsTerminal(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	for _, w := range []any{null, &bytes.Buffer{}, nil} {
+		if IsTerminal(w) {
+			t.Errorf("IsTerminal(%v): got true", w)
+		}
+	}
+}
