@@ -1,0 +1,64 @@
+package config
+
+// meta is what a Config knows about where it came from.
+type meta struct {
+	path   string
+	files  []string
+	places map[string]place    // of every key that was set, by dotted path
+	inline map[string]*Backend // of routes with their own nodes, by route
+	vars   []Variable
+}
+
+// A place is where a value was written.
+type place struct {
+	source    string // file name, or "environment", or "option"
+	name      string // of the variable or option; "" in the file
+	line, col int    // 1-based; 0 outside the file
+}
+
+// Path returns the path of the file that c was loaded from.
+func (c *Config) Path() string { return c.meta.path }
+
+// Files returns the files and folders whose change means that c should be
+// loaded again: the configuration file, secrets, certificates, and others that
+// keys name. Sorted, without repetition.
+func (c *Config) Files() []string { return c.meta.files }
+
+// Variables lists the environment variable of every key of c: one for each
+// scalar, list items by their name and map entries by their key. Sorted by
+// name.
+func (c *Config) Variables() []Variable { return c.meta.vars }
+
+// A Variable is the environment variable of one key.
+type Variable struct {
+	// Name is GATEWAY_ and the path in upper case, such as
+	// GATEWAY_ROUTES_ORDERS_DELIVERY.
+	Name string
+	// Key is the path, such as routes.orders.delivery.
+	Key string
+}
+
+// BackendOf returns the backend of a route of c and its name: that of
+// [Route.Backend], or for a route with its own nodes one with those nodes, the
+// defaults, and the name of the route.
+func (c *Config) BackendOf(r *Route) (string, *Backend) {
+	if r.Backend != "" {
+		return r.Backend, c.Backends[r.Backend]
+	}
+	return r.Name, c.meta.inline[r.Name]
+}
+
+// Problem makes a problem at the place of a key, for what only shows when the
+// configuration is used, such as an address that is taken. The key is a path
+// such as listeners.http-1.address.
+func (c *Config) Problem(key, message, hint string) Problem {
+	return c.meta.problem(key, message, hint)
+}
+
+func (m *meta) problem(key, message, hint string) Problem {
+	p := Problem{File: m.path, Key: key, Message: message, Hint: hint}
+	if at, ok := m.places[key]; ok {
+		p.at(at)
+	}
+	return p
+}
