@@ -1,0 +1,120 @@
+package admin
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	headTimeout  = 5 * time.Second
+	replyTimeout = 30 * time.Second
+	idleTimeout  = 2 * time.Minute
+	maxHead      = 16 << 10
+)
+
+// Options configures a [Server]. The zero value works.
+type Options struct {
+	// Token is what callers must present as a bearer token. Default: none is
+	// asked for, which is right on the loopback only.
+	Token string
+
+	// TLS makes the listener speak TLS. Default: plain HTTP.
+	TLS *tls.Config
+
+	// Ready returns why the gateway is not ready, a reason each; none means
+	// that it is. It must be fast: probes call it. Default: always ready.
+	Ready func() []string
+
+	// Metrics serves /metrics. Default: the path does not exist.
+	Metrics http.Handler
+
+	// Version stands on the front page. Default: left out.
+	Version string
+
+	// Log receives refusals and what goes wrong on connections. Default: discard.
+	Log *slog.Logger
+}
+
+// withDefaults returns o with zero fields filled in.
+func (o Options) withDefaults() Options {
+	if o.Ready == nil {
+		o.Ready = func() []string { return nil }
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// A Server is the admin listener of one gateway.
+type Server struct {
+	ln   net.Listener
+	opt  Options
+	http *http.Server
+	base context.Context
+	halt context.CancelCauseFunc
+}
+
+// New returns a server on ln, which it owns from now on. It has not started.
+func New(ln net.Listener, opt Options) *Server {
+	s := &Server{ln: ln, opt: opt.withDefaults()}
+	s.base, s.halt = context.WithCancelCause(context.Background())
+	s.http = &http.Server{
+		Handler:           s.guard(s.routes()),
+		ReadHeaderTimeout: headTimeout,
+		ReadTimeout:       replyTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHead,
+		TLSConfig:         s.opt.TLS,
+		ErrorLog:          slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug),
+		// Requests see the cut of the gateway, so that a profile of minutes
+		// does not hold up its stop.
+		BaseContext: func(net.Listener) context.Context { return s.base },
+	}
+	return s
+}
+
+// Addr is the bound address.
+func (s *Server) Addr() net.Addr { return s.ln.Addr() }
+
+// Run serves until stop is done, then lets requests under way finish until cut
+// is done. It returns nil on a clean stop, and once the connections are closed.
+// Its shape is that of a part in package lifecycle.
+func (s *Server) Run(stop, cut context.Context) error {
+	failed := make(chan error, 1)
+	go func() {
+		if s.opt.TLS != nil {
+			failed <- s.http.ServeTLS(s.ln, "", "")
+		} else {
+			failed <- s.http.Serve(s.ln)
+		}
+	}()
+	select {
+	case err := <-failed:
+		s.halt(err)
+		_ = s.http.Close()
+		return err
+	case <-stop.Done():
+	}
+	// A profile under way is worth nothing to a process that stops.
+	s.halt(errStopping)
+	err := s.http.Shutdown(cut)
+	if err != nil {
+		_ = s.http.Close()
+		err = nil // the cut was asked for; the group tells its cause
+	}
+	if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
+		err = served
+	}
+	return err
+}
+
+// Close releases a server that never ran.
+func (s *Server) Close() error { return s.ln.Close() }
+
+var errStopping = errors.New("admin: stopping")
