@@ -1,0 +1,21 @@
+// Package interop runs clients and servers of other SOAP stacks through the
+// real gateway binary, and the published message collections through its echo
+// route. It holds tests only.
+//
+// The peers are one small service, a parcel depot (depot.wsdl, SOAP 1.1 and
+// 1.2), written once for each stack: servers on PHP's SoapServer, gSOAP and npm
+// soap; clients on zeep, suds, PHP's SoapClient, gSOAP and npm soap. A client
+// runs the operations it is told and prints one line of JSON for each: what came
+// back, or the fault that its own library raised. That line is compared as a
+// whole. Every pair also runs without the gateway, so that a peer that is broken
+// by itself is told apart from a gateway that breaks it.
+//
+// Run it:
+//
+//	bash interop/setup.sh
+//	INTEROP=1 go test -count=1 -v ./interop/...
+//
+// Without INTEROP=1 the pairs are skipped; without CORPUS, which names the
+// folder of message collections, so is the conformance test. That one asks
+// xmllint for a second opinion on every file.
+package interop

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Installs and builds the peers of the interoperability tests on Debian: PHP, zeep,
+# suds, gSOAP and npm soap, and xmllint as a second opinion. May be run again at any
+# time. Needs root when a Debian package is missing, and node with npm in any case.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+packages=(php-cli php-soap python3-zeep python3-suds gsoap libgsoap-dev gcc libc6-dev libxml2-utils)
+missing=()
+for package in "${packages[@]}"; do
+	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+done
+command -v npm >/dev/null || missing+=(nodejs npm)
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# quietly runs a step and shows what it printed only when it fails.
+quietly() {
+	echo "interop: $1"
+	shift
+	"$@" >"$log" 2>&1 </dev/null || { cat "$log" >&2; echo "interop: failed: $*" >&2; exit 1; }
+}
+
+if ((${#missing[@]})); then
+	export DEBIAN_FRONTEND=noninteractive
+	quietly "package lists" apt-get -o DPkg::Lock::Timeout=300 update
+	quietly "install ${missing[*]}" \
+		apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}"
+fi
+
+# npm ci empties node_modules first, so it runs only when the lock file is newer.
+if [ ! -e node/node_modules/.package-lock.json ] || [ node/package-lock.json -nt node/node_modules/.package-lock.json ]; then
+	quietly "npm ci" npm ci --prefix node --ignore-scripts --no-audit --no-fund
+fi
+
+depot=.build/gsoap/depot
+if [ ! -x $depot ] || [ depot.wsdl -nt $depot ] || [ gsoap/depot.c -nt $depot ] || [ gsoap/typemap.dat -nt $depot ]; then
+	mkdir -p .build/gsoap
+	quietly "wsdl2h" wsdl2h -c -s -t gsoap/typemap.dat -o .build/gsoap/depot.h depot.wsdl
+	quietly "soapcpp2" soapcpp2 -c -x -L -w -d.build/gsoap .build/gsoap/depot.h
+	quietly "gcc" gcc -O1 -w -I.build/gsoap -o $depot gsoap/depot.c \
+		.build/gsoap/soapC.c .build/gsoap/soapClient.c .build/gsoap/soapServer.c -lgsoap
+fi
+echo "interop: peers are ready"
