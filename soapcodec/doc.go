@@ -1,0 +1,72 @@
+// Package soapcodec gives tokens their SOAP meaning: it decodes an envelope to
+// facts in one pass and writes the gateway's own faults. Syntax belongs to
+// package xmlstream; transports, routes and retries belong to package proxy.
+//
+// # Decoding
+//
+// A [Decoder] reads UTF-8 octets once, builds no tree, and can be driven token
+// by token, so that a message may be checked while it passes through:
+//
+//	d.Reset(r)
+//	err := d.Head()   // version, header blocks, action and operation are known
+//	err = d.Finish()  // every octet is checked
+//
+// What it found is in [Facts]: they are filled as far as the decoder has come,
+// belong to it, and die at the next Reset; strings in them may be kept. Names,
+// namespaces, roles and actions that repeat between messages are interned, so
+// a message costs an allocation only for values that are its own (a MessageID).
+//
+// A decoder never changes octets. With [Options.Normalize] or [Options.Node]
+// it yields [Edit] values for [Apply] or for a copying stream; everything that
+// no edit names goes on octet for octet.
+//
+// # Limits
+//
+// Besides [xmlstream.Limits]: at most 1024 header blocks, and at most 4 KiB in
+// an addressing value, because routes and duplicate checks depend on it whole;
+// both break as [CodeLimit]. A role and the code of a received fault are cut at
+// 4 KiB, its reason, node and role at 1 KiB, and no more than 16 subcodes and 64
+// QNames that were not understood are kept: nothing that is compared is longer.
+//
+// # Errors and faults
+//
+// What is wrong with a message is an [*Error]: a stable [Code] and the place
+// from package xmlstream. Errors of the reader pass through untouched. A
+// [Fault] is what this gateway answers, [FaultFacts] is what a peer sent: the
+// two are different types, so a fault on the wire can't be mistaken for ours.
+// All codes, statuses and default texts stand in one table (faulttable.go).
+//
+// A Decoder is not safe for concurrent use. Functions and values are.
+//
+// # Specifications
+//
+//   - Simple Object Access Protocol (SOAP) 1.1, W3C Note, §3, §4, §6
+//   - SOAP Version 1.2 Part 1: Messaging Framework (Second Edition), §2, §5, Appendix A
+//   - SOAP Version 1.2 Part 2: Adjuncts (Second Edition), §6.5, §7
+//   - Web Services Addressing 1.0 - Core and SOAP Binding; the member
+//     submission of August 2004
+//   - XML Signature Syntax and Processing, §4.4.3 (which parts of a message a
+//     signature covers)
+//   - Web Services Security: SOAP Message Security 1.0
+//   - RFC 9110 §5.6, §8.3; RFC 7303
+//
+// Deviations, all of them lenient towards what is received:
+//
+//   - SOAP 1.2 Part 1 §5.1.1 to §5.3.1: encodingStyle and unqualified
+//     attributes on Envelope, Header and Body are passed on; some toolkits send
+//     them and no receiver is misled.
+//   - SOAP 1.2 Part 1 §5: comments before and after the Envelope are passed on.
+//   - SOAP 1.1 §3: processing instructions are passed on; in SOAP 1.2 they are
+//     refused outside the content of Body.
+//   - SOAP 1.1 §4: elements after Body, and header blocks without a namespace,
+//     are passed on; in SOAP 1.2 they are refused.
+//   - SOAP 1.1 §4.2.3: mustUnderstand also takes "true" and "false"; any other
+//     value but "0" counts as mandatory, since reading it as optional could
+//     skip a duty.
+//   - SOAP 1.1 §4.4: every fault of the gateway has a detail element with its
+//     stable code, also where the header was at fault; faultactor and Node are
+//     written only for MustUnderstand, because for all other faults the gateway
+//     answers in the place of the service.
+//   - Message addressing headers count only where they are aimed at the
+//     ultimate receiver. Where both addressing namespaces occur, 1.0 counts.
+package soapcodec

@@ -1,0 +1,104 @@
+package soapcodec
+
+import (
+	"errors"
+	"net/http"
+
+	"soapway/xmlstream"
+)
+
+// Code is the stable code of a fault that the gateway makes; it stands in
+// detail/{urn:soapway:fault}code.
+type Code string
+
+// The codes. What each is answered with stands in faultTable.
+const (
+	CodeNotWellFormed      Code = "NotWellFormed" // also namespace errors
+	CodeDoctype            Code = "Doctype"
+	CodeCharset            Code = "Charset"         // unknown charset, undecodable octets
+	CodeContentEncoding    Code = "ContentEncoding" // corrupt gzip and its like
+	CodeLimit              Code = "Limit"
+	CodeInvalidEnvelope    Code = "InvalidEnvelope" // the structure of the envelope
+	CodeIncomplete         Code = "Incomplete"      // the request broke off
+	CodeVersionMismatch    Code = "VersionMismatch"
+	CodeMustUnderstand     Code = "MustUnderstand"
+	CodeNoRoute            Code = "NoRoute" // from here on: framed only, over HTTP a status says it
+	CodeNotAuthorised      Code = "NotAuthorised"
+	CodeTooLarge           Code = "TooLarge" // also: does not fit a framed node
+	CodeBusy               Code = "Busy"
+	CodeOutcomeUnknown     Code = "OutcomeUnknown"
+	CodeReplyTooLarge      Code = "ReplyTooLarge"
+	CodeBackendUnavailable Code = "BackendUnavailable" // not sent
+	CodeBackendTimeout     Code = "BackendTimeout"
+	CodeBackendBroken      Code = "BackendBroken" // broke off
+	CodeBackendNotSOAP     Code = "BackendNotSOAP"
+	CodeInternal           Code = "Internal"
+)
+
+// A class is a fault code of SOAP with its HTTP status (SOAP 1.1 §4.4.1, §6.2;
+// SOAP 1.2 Part 1 §5.4.6, Part 2 §7.5.2.2 table 20). A fault always has a
+// status of its class, because SOAP 1.1 knows no fault but on 500.
+type class struct {
+	local11, local12   string
+	status11, status12 int
+}
+
+var (
+	senderClass          = class{"Client", "Sender", http.StatusInternalServerError, http.StatusBadRequest}
+	receiverClass        = class{"Server", "Receiver", http.StatusInternalServerError, http.StatusInternalServerError}
+	versionMismatchClass = class{"VersionMismatch", "VersionMismatch", http.StatusInternalServerError, http.StatusInternalServerError}
+	mustUnderstandClass  = class{"MustUnderstand", "MustUnderstand", http.StatusInternalServerError, http.StatusInternalServerError}
+)
+
+// A faultRow is all there is to a code: a new code is a new row.
+type faultRow struct {
+	code Code
+	class
+	reason string // the default text, a sentence without its full stop
+}
+
+var faultTable = [...]faultRow{
+	{CodeNotWellFormed, senderClass, "The message is not well-formed XML"},
+	{CodeDoctype, senderClass, "A SOAP message must not contain a document type declaration"},
+	{CodeCharset, senderClass, "The character encoding of the message is unknown or broken"},
+	{CodeContentEncoding, senderClass, "The content coding of the message is broken"},
+	{CodeLimit, senderClass, "The message exceeds a limit"},
+	{CodeInvalidEnvelope, senderClass, "The message is not a valid SOAP envelope"},
+	{CodeIncomplete, senderClass, "The message ended too early"},
+	{CodeVersionMismatch, versionMismatchClass, "The message is not in a SOAP version that is accepted here"},
+	{CodeMustUnderstand, mustUnderstandClass, "A mandatory header block is not understood"},
+	{CodeNoRoute, senderClass, "There is no service for this message"},
+	{CodeNotAuthorised, senderClass, "The sender is not authorised"},
+	{CodeTooLarge, senderClass, "The message is too large"},
+	{CodeBusy, receiverClass, "The service is busy, try again later"},
+	{CodeOutcomeUnknown, receiverClass, "It is not known whether the message was accepted; it may be sent again with the same id"},
+	{CodeReplyTooLarge, receiverClass, "The reply is too large for this connection"},
+	{CodeBackendUnavailable, receiverClass, "The service is not available; the message was not delivered"},
+	{CodeBackendTimeout, receiverClass, "The service did not answer in time"},
+	{CodeBackendBroken, receiverClass, "The service broke off its answer"},
+	{CodeBackendNotSOAP, receiverClass, "The service did not answer with a SOAP message"},
+	{CodeInternal, receiverClass, "The gateway could not process the message"},
+}
+
+// row returns the row of a code; an unknown one is an internal error.
+func (c Code) row() *faultRow {
+	for i := range faultTable {
+		if faultTable[i].code == c {
+			return &faultTable[i]
+		}
+	}
+	return &faultTable[len(faultTable)-1]
+}
+
+// codeOf finds the code for a fault that package xmlstream reports.
+func codeOf(err error) Code {
+	switch {
+	case errors.Is(err, xmlstream.ErrDoctype):
+		return CodeDoctype
+	case errors.Is(err, xmlstream.ErrCharset):
+		return CodeCharset
+	case errors.Is(err, xmlstream.ErrLimit):
+		return CodeLimit
+	}
+	return CodeNotWellFormed
+}

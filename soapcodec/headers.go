@@ -1,0 +1,153 @@
+package soapcodec
+
+import (
+	"bytes"
+	"fmt"
+
+	"soapway/xmlstream"
+)
+
+// maxRole bounds a role: nothing longer is compared with anything.
+const maxRole = 4 << 10
+
+// nsSecurity are the namespaces of the Security block: WS-Security 1.0 and 1.1,
+// then the drafts that old clients still send.
+var nsSecurity = [...]string{
+	"http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd",
+	"http://schemas.xmlsoap.org/ws/2003/06/secext",
+	"http://schemas.xmlsoap.org/ws/2002/12/secext",
+	"http://schemas.xmlsoap.org/ws/2002/07/secext",
+	"http://schemas.xmlsoap.org/ws/2002/04/secext",
+}
+
+// blockStart handles the start tag of a header block (SOAP 1.2 Part 1 §5.2,
+// SOAP 1.1 §4.2). Only a child of Header is a block, and only an attribute in
+// the envelope's own namespace says something about it.
+func (d *Decoder) blockStart() error {
+	name := d.sc.Name()
+	if len(name.Space) == 0 && d.facts.Version == V12 {
+		return d.reject(CodeInvalidEnvelope, errUnqualified)
+	}
+	if len(d.facts.Headers) == maxHeaderBlocks {
+		return d.reject(CodeLimit, fmt.Errorf("%w: more than %d header blocks", xmlstream.ErrLimit, maxHeaderBlocks))
+	}
+	d.facts.Headers = append(d.facts.Headers, HeaderBlock{Name: d.qname(name), Start: d.sc.Offset()})
+	b := d.block()
+	if err := d.blockAttributes(b); err != nil {
+		return err
+	}
+	d.security = isSecurity(name)
+	if b.Role == "" {
+		d.addressingStart(name)
+	}
+	d.signature()
+	return nil
+}
+
+// block is the one that is open.
+func (d *Decoder) block() *HeaderBlock { return &d.facts.Headers[len(d.facts.Headers)-1] }
+
+func isSecurity(n xmlstream.Name) bool {
+	if string(n.Local) != "Security" {
+		return false
+	}
+	for _, ns := range nsSecurity {
+		if string(n.Space) == ns {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *Decoder) blockAttributes(b *HeaderBlock) error {
+	v := d.facts.Version
+	attrs := d.sc.Attrs()
+	for i := range attrs {
+		a := &attrs[i]
+		if string(a.Name.Space) != d.ns {
+			continue
+		}
+		switch local := string(a.Name.Local); local {
+		case "mustUnderstand", "relay":
+			if local == "relay" && v == V11 {
+				continue
+			}
+			d.value = a.AppendValue(d.value[:0])
+			set, ok := boolean(d.value)
+			if !ok {
+				if v == V12 {
+					return d.reject(CodeInvalidEnvelope, fmt.Errorf("%w: %s=%s", errBoolean, local, quoteCut(string(d.value))))
+				}
+				set = true
+			}
+			if local == "relay" {
+				b.Relay = set
+			} else {
+				b.MustUnderstand = set
+			}
+		case dialects[v].role:
+			d.value = a.AppendValue(d.value[:0])
+			role := trim(d.value)
+			if len(role) > maxRole {
+				role = role[:maxRole]
+			}
+			if v != V12 || string(role) != roleUltimate {
+				b.Role = d.names.get(role)
+			}
+		}
+	}
+	return nil
+}
+
+// boolean reads an xs:boolean (XML Schema Part 2 §3.2.2), white space collapsed.
+func boolean(b []byte) (set, ok bool) {
+	switch string(trim(b)) {
+	case "1", "true":
+		return true, true
+	case "0", "false":
+		return false, true
+	}
+	return false, false
+}
+
+// blockChild handles a start tag inside a header block.
+func (d *Decoder) blockChild() error {
+	d.signature()
+	d.addressingChild()
+	return nil
+}
+
+// blockEnd handles the end tag of a header block.
+func (d *Decoder) blockEnd() error {
+	if err := d.collectEnd(); err != nil {
+		return err
+	}
+	d.addr.reply = 0
+	d.security = false
+	b := d.block()
+	b.End = d.sc.InputOffset()
+	if d.opt.Node {
+		d.actOn(b)
+	}
+	return nil
+}
+
+func (d *Decoder) headerEnd() error {
+	if len(d.notUnderstood) > 0 {
+		return d.reject(CodeMustUnderstand, errNotUnderstood)
+	}
+	return nil
+}
+
+const blanks = " \t\r\n"
+
+func trim(b []byte) []byte { return bytes.Trim(b, blanks) }
+
+func isBlank(b []byte) bool {
+	for _, c := range b {
+		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			return false
+		}
+	}
+	return true
+}
