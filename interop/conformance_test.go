@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/xml"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -74,10 +73,11 @@ type ownFault struct {
 	}
 }
 
+// TestConformance reads the collections from CORPUS (default ../../shared/corpus).
 func TestConformance(t *testing.T) {
-	corpus := os.Getenv("CORPUS")
-	if corpus == "" {
-		t.Skip("needs CORPUS, the folder with the message collections")
+	corpus := cmp.Or(os.Getenv("CORPUS"), filepath.Join("..", "..", "shared", "corpus"))
+	if _, err := os.Stat(corpus); err != nil {
+		t.Skipf("no message collections, see CORPUS: %v", err)
 	}
 	files := envelopes(t, corpus)
 	addresses := startGateway(t, `admin: {address: "127.0.0.1:0"}
@@ -100,32 +100,34 @@ routes:
 	if err != nil {
 		t.Log("no xmllint: its opinion is not asked (libxml2-utils has it)")
 	}
-	count := map[string]int{}
+	var accepted, wellFormed int
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		t.Run(name, func(t *testing.T) {
-			doc := files[name]
-			accepted := overHTTP(t, "http://"+addresses["http"]+"/echo", name, doc)
-			overFrames(t, conn, name, doc)
-			count[fmt.Sprintf("accepted=%t", accepted)]++
-			if xmllint == "" {
-				return
-			}
-			wellFormed := exec.Command(xmllint, "--noout", "--nonet", filepath.Join(corpus, filepath.FromSlash(name))).Run() == nil
-			count[fmt.Sprintf("well-formed for xmllint=%t", wellFormed)]++
-			if accepted && !wellFormed {
-				t.Error("accepted what xmllint refuses")
-			}
-			if r := refused[name]; !accepted && wellFormed == (r.code == "NotWellFormed") {
-				t.Errorf("refused as %s (%s), well-formed for xmllint: %t", r.code, r.reason, wellFormed)
-			}
-		})
+		doc := files[name]
+		isAccepted := overHTTP(t, "http://"+addresses["http"]+"/echo", name, doc)
+		overFrames(t, conn, name, doc)
+		if isAccepted {
+			accepted++
+		}
+		if xmllint == "" {
+			continue
+		}
+		isWellFormed := exec.Command(xmllint, "--noout", "--nonet", filepath.Join(corpus, filepath.FromSlash(name))).Run() == nil
+		if isWellFormed {
+			wellFormed++
+		}
+		switch r := refused[name]; {
+		case isAccepted && !isWellFormed:
+			t.Errorf("%s: accepted what xmllint refuses", name)
+		case !isAccepted && isWellFormed == (r.code == "NotWellFormed"):
+			t.Errorf("%s: refused as %s (%s), well-formed for xmllint: %t", name, r.code, r.reason, isWellFormed)
+		}
 	}
 	for name := range refused {
 		if files[name] == nil {
 			t.Errorf("%s is in the table of refusals, but not in the collections", name)
 		}
 	}
-	t.Logf("%d files: %v", len(files), count)
+	t.Logf("%d files: %d came back octet for octet, %d got a fault; %d are well-formed for xmllint", len(files), accepted, len(files)-accepted, wellFormed)
 }
 
 // envelopes reads the XML files of the collections, by their slashed names.
@@ -165,12 +167,12 @@ func overHTTP(t *testing.T, url, name string, doc []byte) bool {
 	c := http.Client{Timeout: patience}
 	res, err := c.Post(url, media, bytes.NewReader(doc))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", name, err)
 	}
 	defer res.Body.Close()
 	got, err := io.ReadAll(res.Body)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", name, err)
 	}
 	want := http.StatusOK
 	if r, ok := refused[name]; ok {
@@ -180,7 +182,7 @@ func overHTTP(t *testing.T, url, name string, doc []byte) bool {
 		}
 	}
 	if res.StatusCode != want {
-		t.Errorf("HTTP: got status %s, want %d", res.Status, want)
+		t.Errorf("%s: HTTP: got status %s, want %d", name, res.Status, want)
 	}
 	return compare(t, "HTTP", name, doc, got)
 }
@@ -189,7 +191,7 @@ func overHTTP(t *testing.T, url, name string, doc []byte) bool {
 func overFrames(t *testing.T, conn net.Conn, name string, doc []byte) {
 	t.Helper()
 	if _, err := conn.Write(frame(nil, string(doc))); err != nil {
-		t.Fatalf("framed: %v", err)
+		t.Fatalf("%s: framed: %v", name, err)
 	}
 	compare(t, "framed", name, doc, readFrame(t, conn))
 }
@@ -201,19 +203,19 @@ func compare(t *testing.T, way, name string, doc, got []byte) bool {
 	r, isRefused := refused[name]
 	if !isRefused {
 		if !same {
-			t.Errorf("%s: the echo differs: got %d octets, want %d; it begins %.300q", way, len(got), len(doc), got)
+			t.Errorf("%s: %s: the echo differs: got %d octets, want %d; it begins %.300q", name, way, len(got), len(doc), got)
 		}
 		return same
 	}
 	var f ownFault
 	if err := xml.Unmarshal(got, &f); err != nil {
-		t.Errorf("%s: the answer is no fault: %v: %.300q", way, err, got)
+		t.Errorf("%s: %s: the answer is no fault: %v: %.300q", name, way, err, got)
 		return same
 	}
 	fault := cmp.Or(f.Body.Fault.Code11, f.Body.Fault.Code12)
 	fault = fault[strings.LastIndexByte(fault, ':')+1:]
 	if code := cmp.Or(f.Body.Fault.Detail11, f.Body.Fault.Detail12); fault != r.fault || code != r.code {
-		t.Errorf("%s: got fault %s with code %s, want %s with %s (%s)", way, fault, code, r.fault, r.code, r.reason)
+		t.Errorf("%s: %s: got fault %s with code %s, want %s with %s (%s)", name, way, fault, code, r.fault, r.code, r.reason)
 	}
 	return same
 }

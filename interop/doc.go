@@ -15,7 +15,7 @@
 //	bash interop/setup.sh
 //	INTEROP=1 go test -count=1 -v ./interop/...
 //
-// Without INTEROP=1 the pairs are skipped; without CORPUS, which names the
-// folder of message collections, so is the conformance test. That one asks
-// xmllint for a second opinion on every file.
+// Without INTEROP=1 the pairs are skipped. The conformance test reads the message
+// collections in the folder CORPUS (default ../../shared/corpus), is skipped where
+// there is none, and asks xmllint for a second opinion on every file.
 package interop
