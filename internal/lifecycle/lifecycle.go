@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -60,6 +61,7 @@ func (o Options) withDefaults() Options {
 type Group struct {
 	opt   Options
 	parts []Part
+	drain atomic.Int64 // a time.Duration
 
 	cut     context.Context
 	abandon context.CancelCauseFunc
@@ -68,8 +70,15 @@ type Group struct {
 // New returns a group that has not started. The parts start in the order given.
 func New(opt Options, parts ...Part) *Group {
 	g := &Group{opt: opt.withDefaults(), parts: parts}
+	g.SetDrain(opt.Drain)
 	g.cut, g.abandon = context.WithCancelCause(context.Background())
 	return g
+}
+
+// SetDrain changes the budget for a stop that has not begun; d is as in
+// [Options.Drain].
+func (g *Group) SetDrain(d time.Duration) {
+	g.drain.Store(int64(Options{Drain: d}.withDefaults().Drain))
 }
 
 // Cut ends the drain of a stop that is under way, or that will begin, now. It
@@ -120,14 +129,14 @@ func (g *Group) Run(ctx context.Context) error {
 
 	select {
 	case <-ctx.Done():
-		g.opt.Log.Info("stopping", "drain", g.opt.Drain.String())
 	case <-early:
-		g.opt.Log.Warn("stopping because a part ended", "drain", g.opt.Drain.String())
 	}
-	if g.opt.Drain < 0 {
+	drain := time.Duration(g.drain.Load())
+	g.opt.Log.Info("stopping", "asked", ctx.Err() != nil, "drain", drain.String())
+	if drain < 0 {
 		release(ErrDrainSpent)
 	} else {
-		defer time.AfterFunc(g.opt.Drain, func() { release(ErrDrainSpent) }).Stop()
+		defer time.AfterFunc(drain, func() { release(ErrDrainSpent) }).Stop()
 	}
 
 	var errs []error

@@ -97,6 +97,26 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestSetDrain: what a reload sets holds for the stop that comes after it.
+func TestSetDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		var cause error
+		ctx, cancel := context.WithCancel(t.Context())
+		g := New(Options{Drain: time.Minute}, drains("listeners", time.Hour, &order, &cause))
+		done := make(chan error, 1)
+		go func() { done <- g.Run(ctx) }()
+		synctest.Wait()
+		g.SetDrain(2 * time.Second)
+		began := time.Now()
+		cancel()
+		<-done
+		if took := time.Since(began); took != 2*time.Second || !errors.Is(cause, ErrDrainSpent) {
+			t.Errorf("stop took %v with cause %v, want 2s with %v", took, cause, ErrDrainSpent)
+		}
+	})
+}
+
 func TestCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
