@@ -4,8 +4,8 @@
 //
 // The peers are one small service, a parcel depot (depot.wsdl, SOAP 1.1 and
 // 1.2), written once for each stack: servers on PHP's SoapServer, gSOAP and npm
-// soap; clients on zeep, suds, PHP's SoapClient, gSOAP and npm soap. A client
-// runs the operations it is told and prints one line of JSON for each: what came
+// soap; clients on zeep, suds, SOAP::Lite, PHP's SoapClient, gSOAP and npm soap. A
+// client runs the operations it is told and prints one line of JSON for each: what came
 // back, or the fault that its own library raised. That line is compared as a
 // whole. Every pair also runs without the gateway, so that a peer that is broken
 // by itself is told apart from a gateway that breaks it.

@@ -34,6 +34,7 @@ var clients = []client{
 	{"php", []string{"php", "php/client.php"}, "SoapFault", []string{"11", "12"}},
 	{"npm-soap", []string{"node", "node/client.js"}, "Error with root.Envelope.Body.Fault", []string{"11", "12"}},
 	{"gsoap", []string{depotBinary, "call"}, "SOAP_FAULT", []string{"11", "12"}},
+	{"soap-lite", []string{"perl", "perl/client.pl"}, "SOAP::SOM", []string{"11", "12"}},
 	{"suds", []string{"/usr/bin/python3", "suds/client.py"}, "suds.WebFault", []string{"11"}},
 }
 
@@ -197,6 +198,7 @@ func TestInterop(t *testing.T) {
 	m.runWay(t, "framed", func(s server, v string) string { return base + "/framed/" + s.name + "/" + v })
 	t.Run("own-fault", func(t *testing.T) { testOwnFault(t, base) })
 	t.Run("wsdl", func(t *testing.T) { testWSDL(t, base, nodes) })
+	t.Run("unbound-reply", func(t *testing.T) { testUnboundReply(t, base, nodes["npm-soap"]) })
 	t.Run("frames", func(t *testing.T) { testFrames(t, addresses) })
 }
 
@@ -292,4 +294,33 @@ func testWSDL(t *testing.T, base string, nodes map[string]string) {
 			})
 		}
 	}
+}
+
+// testUnboundReply: npm soap's own nil uses the prefix xsi and declares it nowhere.
+// Such a reply is not namespace-well-formed, so it ends at the gateway.
+func testUnboundReply(t *testing.T, base, node string) {
+	request := envelope(envelope11, "<Locate><parcel>P-3</parcel></Locate>")
+	if status, body := post(t, "http://"+node+"/11", request); status != http.StatusOK ||
+		!strings.Contains(body, "xsi:nil") || strings.Contains(body, "xmlns:xsi") {
+		t.Errorf("npm soap answers %d, %s; want 200 and an unbound xsi", status, body)
+	}
+	status, body := post(t, base+"/npm-soap/11", request)
+	if status != http.StatusInternalServerError || strings.Contains(body, "xsi:nil") || !strings.Contains(body, "BackendNotSOAP") {
+		t.Errorf("the gateway answers %d, %s; want 500 and its fault BackendNotSOAP", status, body)
+	}
+}
+
+func post(t *testing.T, url, body string) (int, string) {
+	t.Helper()
+	c := http.Client{Timeout: patience}
+	res, err := c.Post(url, "text/xml; charset=utf-8", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	got, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(got)
 }

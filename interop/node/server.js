@@ -14,14 +14,18 @@ const detail = { ParcelRefused: { attributes: { xmlns: 'urn:example:depot' }, re
 const fault11 = (parcel) => ({ faultcode: 'soap:Client', faultstring: reason(parcel), detail });
 const fault12 = (parcel) => ({ Code: { Value: 'soap:Sender' }, Reason: { Text: reason(parcel) }, Detail: detail });
 
-// The library writes xsi:nil for null, but declares no prefix xsi: that is not namespace-well-formed.
+// The library writes xsi:nil for null, but declares no prefix xsi: that is not namespace-well-formed,
+// so the attributes are spelled out. Parcel P-3 gets what the library makes of null by itself.
 const nil = { attributes: { 'xmlns:xsi': 'http://www.w3.org/2001/XMLSchema-instance', 'xsi:nil': 'true' } };
 
 // The library answers a thrown fault with status 200 unless it is told another.
 const depot = (fault, statusCode) => ({
   Quote: ({ grams, zone }) => ({ cents: grams * zone }),
   Label: ({ text }) => ({ text }),
-  Locate: ({ hint }) => (hint === undefined ? { shelf: nil } : { shelf: 7, note: `looked at ${hint}` }),
+  Locate: ({ parcel, hint }) => {
+    if (hint !== undefined) return { shelf: 7, note: `looked at ${hint}` };
+    return { shelf: parcel === 'P-3' ? null : nil };
+  },
   Refuse: ({ parcel }) => {
     throw { Fault: { ...fault(parcel), statusCode } };
   },
