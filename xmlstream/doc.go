@@ -1,0 +1,74 @@
+// Package xmlstream reads XML as a stream of tokens and never holds more of a
+// document than one token and the stack of open elements.
+//
+// It is the syntax layer of the gateway: it knows names, namespaces, text,
+// charsets and well-formedness, and nothing about SOAP. What a token means is
+// the business of package soapcodec. Nothing here builds a tree.
+//
+// # Scanning
+//
+// A [Scanner] is pulled: [Scanner.Next] returns the kind of the next token,
+// and the other methods tell about it until the next call.
+//
+//	s := xmlstream.NewScanner(xmlstream.Limits{})
+//	s.ResetBytes(doc)
+//	for {
+//		kind, err := s.Next()
+//		if err == io.EOF {
+//			break // complete and well-formed
+//		}
+//		…
+//	}
+//
+// It works over a []byte, in place, and over an io.Reader, with the same code
+// and the same events whatever the size of the reads. Character data, CDATA
+// sections, comments and processing instructions longer than 32 KiB arrive in
+// pieces, over both ([Scanner.Partial]), so a reader costs bounded memory. A
+// start tag is always one token; the limits bound it.
+//
+// An empty element <a/> is a [Start] and then an [End] with no octets. White
+// space outside the root element is [Text] at depth 0. One byte order mark
+// before the document is skipped and is part of no token. Apart from that the
+// Raws of all tokens are the document, octet for octet.
+//
+// # How long values live
+//
+// All slices that a Scanner hands out (names, values, text, raw octets) alias
+// its buffers, or the document itself, and die at the next Next or Reset.
+// Offsets are absolute and stay true. A Scanner is for one goroutine and is
+// meant to be kept and reset: scanning a good document then allocates nothing.
+//
+// # Charsets
+//
+// The scanner reads UTF-8 and checks it. A [Reader], or [DecodeBytes] for a
+// whole document, finds out the charset and converts.
+//
+// # Limits
+//
+// Input is hostile until proven otherwise. [Limits] bounds what must be
+// buffered or kept, zero meaning the default; what breaks one is refused with a
+// [*LimitError] that names it. Time is linear in the input whatever it holds:
+// duplicate attributes and prefixes are found by hashes with a random seed,
+// equal namespaces by index, and no octet is searched for twice.
+//
+// # Errors
+//
+// Every fault of the document is a [*SyntaxError] with offset, line, column and
+// the path of open elements; its reason is one of the Err variables. Errors of
+// the io.Reader, io.ErrUnexpectedEOF included, come out as they went in, and
+// io.EOF after the last token. The first fault is final.
+//
+// # Specifications
+//
+//   - Extensible Markup Language (XML) 1.0, Fifth Edition: well-formedness,
+//     complete but for the document type declaration
+//   - Namespaces in XML 1.0, Third Edition: complete
+//   - The Unicode Standard §3.9: UTF-8, UTF-16
+//   - RFC 7303 §3: order of byte order mark, charset parameter, declaration
+//
+// Deviations: a DOCTYPE is always refused ([ErrDoctype]), since SOAP forbids
+// it (SOAP 1.1 §3, SOAP 1.2 Part 1 §5) and every entity-expansion attack begins
+// with one; so the only entities are the five predefined. UTF-32, UTF-7 and
+// EBCDIC are unknown charsets. A byte order mark or Content-Type label that
+// contradicts the declaration wins; XML 1.0 §4.3.3 calls that an error.
+package xmlstream

@@ -1,0 +1,236 @@
+package xmlstream
+
+import (
+	"bytes"
+	"hash/maphash"
+)
+
+// The two namespaces that need no declaration (Namespaces in XML 1.0 §3).
+const (
+	xmlSpace   = "http://www.w3.org/XML/1998/namespace"
+	xmlnsSpace = "http://www.w3.org/2000/xmlns/"
+)
+
+// The first namespaces of every scope, by index.
+const (
+	noURI = iota
+	xmlURI
+	xmlnsURI
+	fixedURIs
+)
+
+// fewBindings is how many are searched one by one before a hash pays.
+const fewBindings = 8
+
+// scope is the namespace bindings in force, a stack. Namespaces are interned,
+// so that two are equal if their indices are: comparing 64 KiB URIs once for
+// every pair of attributes would be a way to attack.
+//
+// Both stacks are searched through hash chains once they are long. A chain is
+// newest first, so the head of a bucket is always the entry to pop, and a
+// lookup finds the innermost binding of a prefix first.
+type scope struct {
+	bindings []binding
+	uris     []uriEntry
+	text     []byte // prefixes and URIs, pushed and popped with their entries
+	prefixes chains
+	spaces   chains
+	seed     maphash.Seed
+}
+
+type binding struct {
+	prefix, prefixEnd int // text[prefix:prefixEnd]
+	uri               int
+	uris              int // len(scope.uris) before this declaration
+	hash              uint64
+	next              int // older entry of the same bucket, or -1
+}
+
+type uriEntry struct {
+	start, end int // text[start:end]
+	hash       uint64
+	next       int
+}
+
+func (x *scope) reset() {
+	x.bindings = recycle(x.bindings)
+	x.prefixes.reset()
+	x.spaces.reset()
+	x.uris, x.text = recycle(x.uris), recycle(x.text)
+	// What recycle emptied still holds the fixed entries.
+	if cap(x.uris) > 0 && cap(x.text) > 0 {
+		x.uris = x.uris[:fixedURIs]
+		x.text = x.text[:x.uris[fixedURIs-1].end]
+		return
+	}
+	x.uris, x.text = nil, nil
+	x.pushURI(nil)
+	x.pushURI([]byte(xmlSpace))
+	x.pushURI([]byte(xmlnsSpace))
+}
+
+func (x *scope) uri(id int) []byte {
+	u := &x.uris[id]
+	return x.text[u.start:u.end:u.end]
+}
+
+// pushURI adds a namespace that is not there yet.
+func (x *scope) pushURI(uri []byte) int {
+	id := len(x.uris)
+	e := uriEntry{start: len(x.text), end: len(x.text) + len(uri), next: -1}
+	x.text = append(x.text, uri...)
+	if len(uri) > 0 {
+		e.hash = maphash.Bytes(x.seed, uri)
+	}
+	x.uris = append(x.uris, e)
+	if x.spaces.on(len(x.uris)) {
+		for i := range x.uris {
+			x.uris[i].next = x.spaces.push(x.uris[i].hash, i)
+		}
+	} else if x.spaces.heads != nil {
+		x.uris[id].next = x.spaces.push(e.hash, id)
+	}
+	return id
+}
+
+// intern returns the index of uri.
+func (x *scope) intern(uri []byte) int {
+	if len(uri) == 0 {
+		return noURI
+	}
+	if x.spaces.heads == nil {
+		for i := len(x.uris) - 1; i >= 0; i-- {
+			if bytes.Equal(x.uri(i), uri) {
+				return i
+			}
+		}
+		return x.pushURI(uri)
+	}
+	h := maphash.Bytes(x.seed, uri)
+	for i := x.spaces.head(h); i >= 0; i = x.uris[i].next {
+		if x.uris[i].hash == h && bytes.Equal(x.uri(i), uri) {
+			return i
+		}
+	}
+	return x.pushURI(uri)
+}
+
+// declare binds prefix to uri.
+func (x *scope) declare(prefix, uri []byte) {
+	b := binding{uris: len(x.uris), next: -1}
+	b.uri = x.intern(uri)
+	b.prefix = len(x.text)
+	x.text = append(x.text, prefix...)
+	b.prefixEnd = len(x.text)
+	b.hash = maphash.Bytes(x.seed, prefix)
+	id := len(x.bindings)
+	x.bindings = append(x.bindings, b)
+	if x.prefixes.on(len(x.bindings)) {
+		for i := range x.bindings {
+			x.bindings[i].next = x.prefixes.push(x.bindings[i].hash, i)
+		}
+	} else if x.prefixes.heads != nil {
+		x.bindings[id].next = x.prefixes.push(b.hash, id)
+	}
+}
+
+// truncate takes back all declarations but the first n.
+func (x *scope) truncate(n int) {
+	if n == len(x.bindings) {
+		return
+	}
+	for i := len(x.bindings) - 1; i >= n; i-- {
+		b := &x.bindings[i]
+		x.prefixes.pop(b.hash, b.next)
+		for k := len(x.uris) - 1; k >= b.uris; k-- {
+			x.spaces.pop(x.uris[k].hash, x.uris[k].next)
+		}
+		start := b.prefix
+		if b.uris < len(x.uris) {
+			start = x.uris[b.uris].start
+		}
+		x.uris = x.uris[:b.uris]
+		x.text = x.text[:start]
+	}
+	x.bindings = x.bindings[:n]
+}
+
+// lookup returns the index of the namespace that prefix is bound to. The empty
+// prefix is always bound, to no namespace if nothing else.
+func (x *scope) lookup(prefix []byte) (uri int, ok bool) {
+	if x.prefixes.heads == nil {
+		for i := len(x.bindings) - 1; i >= 0; i-- {
+			b := &x.bindings[i]
+			if string(x.text[b.prefix:b.prefixEnd]) == string(prefix) {
+				return b.uri, true
+			}
+		}
+	} else {
+		h := maphash.Bytes(x.seed, prefix)
+		for i := x.prefixes.head(h); i >= 0; i = x.bindings[i].next {
+			b := &x.bindings[i]
+			if b.hash == h && string(x.text[b.prefix:b.prefixEnd]) == string(prefix) {
+				return b.uri, true
+			}
+		}
+	}
+	switch string(prefix) {
+	case "":
+		return noURI, true
+	case "xml":
+		return xmlURI, true
+	case "xmlns":
+		return xmlnsURI, true
+	}
+	return 0, false
+}
+
+// chains are the buckets of a hash over a stack whose entries link to older
+// ones of their bucket. They are off (heads is nil) while the stack is short.
+type chains struct {
+	heads []int // newest entry of a bucket plus one; 0 = none
+	spare []int // heads of an earlier document, for reuse
+}
+
+func (c *chains) reset() {
+	if c.heads != nil {
+		c.spare = recycle(c.heads)
+	}
+	c.heads = nil
+}
+
+// on reports that the stack, now n long, has outgrown the buckets: the caller
+// must push all entries again, oldest first.
+func (c *chains) on(n int) bool {
+	if n <= fewBindings || n <= len(c.heads) {
+		return false
+	}
+	size := 4 * fewBindings
+	for size < 2*n {
+		size *= 2
+	}
+	if cap(c.spare) >= size {
+		c.heads = c.spare[:size]
+		clear(c.heads)
+		c.spare = nil
+	} else {
+		c.heads = make([]int, size)
+	}
+	return true
+}
+
+func (c *chains) head(hash uint64) int { return c.heads[hash&uint64(len(c.heads)-1)] - 1 }
+
+// push makes entry id the head of its bucket and returns the one before it.
+func (c *chains) push(hash uint64, id int) (next int) {
+	h := &c.heads[hash&uint64(len(c.heads)-1)]
+	next, *h = *h-1, id+1
+	return next
+}
+
+// pop undoes the push of the newest entry.
+func (c *chains) pop(hash uint64, next int) {
+	if c.heads != nil {
+		c.heads[hash&uint64(len(c.heads)-1)] = next + 1
+	}
+}

@@ -1,0 +1,304 @@
+package xmlstream
+
+import (
+	"hash/maphash"
+	"io"
+)
+
+// pieceSize is the longest token, in octets from its start, that character
+// data, a CDATA section, a comment or a processing instruction is delivered
+// in. What is longer arrives in several, see [Scanner.Partial].
+const pieceSize = 32 << 10
+
+// A Scanner splits a UTF-8 document into tokens, over a []byte or an
+// io.Reader, with the same events for both and for reads of any size.
+//
+// It is made for reuse by Reset: in the good case a document costs no
+// allocation. It is not safe for concurrent use.
+type Scanner struct {
+	// The window: buf[tok:pos] is the current token, buf[pos:] has been read
+	// and not scanned. Invariant: 0 ≤ tok ≤ pos ≤ len(buf).
+	buf      []byte
+	tok, pos int
+	base     int64 // stream offset of buf[0]
+	place    place // line and column of buf[0]
+	own      []byte
+	r        io.Reader // nil over a []byte
+	readErr  error     // of r, io.EOF included; looked at once the window is used up
+	err      error     // sticky result of Next
+	lim      Limits
+	piece    int // pieceSize; tests make it small
+
+	kind    Kind
+	started bool // the place for a byte order mark and an XML declaration is past
+	rooted  bool // the root element has begun
+	selfEnd bool // the current Start is <a/>
+	partial bool
+	lo, hi  int // Text is buf[lo:hi]
+
+	elements int64
+	run      int64 // octets of the current run, section, comment or PI in earlier pieces
+	blank    int   // octets of white space in the current tag
+	trim     bool  // the white space between target and data of a PI is not yet past
+	target   []byte
+
+	attrs []Attr
+	spans []attrSpan
+	open  []element
+	names []byte // the open elements' names as written, one behind the other
+	scope scope
+	seed  maphash.Seed
+	twins twins
+	scrap []byte
+}
+
+// element is one open element: its name is names[start:end], its colon at
+// names[colon], colon = start-1 if there is none.
+type element struct {
+	name span
+	uri  int // index into scope.uris
+	mark int // len(scope.bindings) before its own declarations
+}
+
+// NewScanner returns a scanner that must be given a document by Reset or
+// ResetBytes.
+func NewScanner(lim Limits) *Scanner {
+	s := &Scanner{seed: maphash.MakeSeed(), piece: pieceSize}
+	s.scope.seed = s.seed
+	s.SetLimits(lim)
+	s.ResetBytes(nil)
+	return s
+}
+
+// SetLimits replaces the limits; call it before Reset.
+func (s *Scanner) SetLimits(lim Limits) { s.lim = lim.withDefaults() }
+
+// Reset makes the scanner read a document from r, which must deliver UTF-8:
+// see [NewReader] for other charsets. It reads r in blocks of at most 16 KiB
+// and keeps no more than the current token and one block.
+func (s *Scanner) Reset(r io.Reader) {
+	s.reset()
+	if cap(s.own) > keepBuffer {
+		s.own = nil
+	}
+	s.buf, s.r = s.own[:0], r
+}
+
+// ResetBytes makes the scanner read doc in place: tokens alias it. The scanner
+// does not modify doc, and the caller must not while it scans.
+func (s *Scanner) ResetBytes(doc []byte) {
+	s.reset()
+	s.buf, s.r = doc, nil
+}
+
+func (s *Scanner) reset() {
+	s.tok, s.pos, s.base, s.place = 0, 0, 0, place{}
+	s.readErr, s.err = nil, nil
+	s.kind, s.started, s.rooted, s.selfEnd, s.partial = 0, false, false, false, false
+	s.lo, s.hi, s.elements, s.run = 0, 0, 0, 0
+	s.attrs = recycle(s.attrs)
+	s.spans = recycle(s.spans)
+	s.open = recycle(s.open)
+	s.names = recycle(s.names)
+	s.target = recycle(s.target)
+	s.scrap = recycle(s.scrap)
+	s.scope.reset()
+	s.twins.reset()
+}
+
+// recycle empties b for the next document, or drops it when a hostile one
+// made it big.
+func recycle[T any](b []T) []T {
+	if cap(b) > keepBuffer/16 {
+		return nil
+	}
+	return b[:0]
+}
+
+// Next advances to the next token. It returns io.EOF once the document is
+// complete and well-formed, a [*SyntaxError] for the document's faults, and
+// the reader's own errors as they came. All of them are sticky.
+func (s *Scanner) Next() (Kind, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	k, err := s.next()
+	if err != nil {
+		s.err = err
+		s.pos, s.lo, s.hi = s.tok, s.tok, s.tok
+		s.attrs, s.partial, s.selfEnd = s.attrs[:0], false, false
+		k = 0
+	}
+	s.kind = k
+	return k, err
+}
+
+func (s *Scanner) next() (Kind, error) {
+	s.tok = s.pos
+	if s.partial {
+		s.partial = false
+		return s.goOn()
+	}
+	switch s.kind {
+	case Start:
+		s.attrs = s.attrs[:0]
+		if s.selfEnd {
+			s.selfEnd = false
+			s.lo, s.hi = s.pos, s.pos
+			return End, nil
+		}
+	case End:
+		s.pop()
+	}
+	if !s.started {
+		s.started = true
+		if k, err := s.prologue(); k != 0 || err != nil {
+			return k, err
+		}
+	}
+	s.run = 0
+	c, ok := s.at(0)
+	switch {
+	case !ok && s.rooted && len(s.open) == 0 && s.inputEnded():
+		return 0, io.EOF
+	case !ok:
+		return 0, s.ended()
+	case c != '<' && len(s.open) == 0:
+		return s.space()
+	case c != '<':
+		return s.text()
+	}
+	c, ok = s.at(1)
+	switch {
+	case !ok:
+		return 0, s.ended()
+	case c == '/':
+		return s.endTag()
+	case c == '!':
+		return s.markup()
+	case c == '?':
+		return s.instruction()
+	}
+	return s.startTag()
+}
+
+// prologue skips one byte order mark and reads the XML declaration, which may
+// stand nowhere else (XML 1.0 §2.8). Its kind is 0 if there is none.
+func (s *Scanner) prologue() (Kind, error) {
+	if c, ok := s.at(0); ok && c == 0xEF {
+		if _, ok := s.at(2); ok && string(s.window()[:3]) == "\xEF\xBB\xBF" {
+			s.tok += 3
+			s.pos += 3
+		}
+	}
+	const open = "<?xml"
+	for i := range len(open) {
+		if c, ok := s.at(i); !ok || c != open[i] {
+			return 0, nil
+		}
+	}
+	// <?xml-stylesheet …?> is an ordinary processing instruction.
+	if c, ok := s.at(len(open)); !ok || class[c]&blank == 0 {
+		return 0, nil
+	}
+	return s.declaration(len(open))
+}
+
+// pop closes the innermost element, which the last End token ended.
+func (s *Scanner) pop() {
+	e := s.open[len(s.open)-1]
+	s.open = s.open[:len(s.open)-1]
+	s.names = s.names[:e.name.start]
+	s.scope.truncate(e.mark)
+}
+
+// Name returns the name of a Start or End token, and a ProcInst token's target
+// as Local.
+func (s *Scanner) Name() Name {
+	switch s.kind {
+	case Start, End:
+		e := &s.open[len(s.open)-1]
+		n := Name{Local: s.names[e.name.colon+1 : e.name.end], Space: s.scope.uri(e.uri)}
+		if e.name.prefixed() {
+			n.Prefix = s.names[e.name.start:e.name.colon]
+		}
+		return n
+	case ProcInst:
+		return Name{Local: s.target}
+	}
+	return Name{}
+}
+
+// Attrs returns the attributes of a Start token in document order, namespace
+// declarations included.
+func (s *Scanner) Attrs() []Attr { return s.attrs }
+
+// SelfClosing reports whether the current Start token is <a/>. An End token
+// with an empty Raw follows it.
+func (s *Scanner) SelfClosing() bool { return s.selfEnd }
+
+// Raw returns the exact octets of the token. One after the other the Raws of
+// a document are the document, but for a byte order mark.
+func (s *Scanner) Raw() []byte { return s.buf[s.tok:s.pos:s.pos] }
+
+// Text returns the content as written, without its delimiters, of a Text,
+// CDATA, Comment, ProcInst or Declaration token. That of a ProcInst is what
+// follows the target and the white space behind it. It is empty for the last
+// piece of a section whose delimiter did not fit in the piece before.
+func (s *Scanner) Text() []byte { return s.buf[s.lo:s.hi:s.hi] }
+
+// Partial reports that the token is a piece only: the same run of character
+// data, CDATA section, comment or processing instruction goes on in the next
+// token. A piece never ends inside a UTF-8 sequence, a reference, a "\r\n"
+// or a delimiter, so each can be used by itself.
+func (s *Scanner) Partial() bool { return s.partial }
+
+// AppendText appends the character data of a Text or CDATA token: references
+// replaced and line ends normalized.
+func (s *Scanner) AppendText(dst []byte) []byte {
+	return appendText(dst, s.Text(), s.kind == Text)
+}
+
+// Offset returns the stream offset of the token's first octet.
+func (s *Scanner) Offset() int64 { return s.base + int64(s.tok) }
+
+// InputOffset returns the stream offset just behind the token.
+func (s *Scanner) InputOffset() int64 { return s.base + int64(s.pos) }
+
+// Depth returns the number of open elements. The element of a Start or End
+// token counts itself.
+func (s *Scanner) Depth() int { return len(s.open) }
+
+// Path returns the names of the open elements as written, as in
+// "/soap:Envelope/soap:Body". The element of a Start or End token is part of it.
+func (s *Scanner) Path() string {
+	b := make([]byte, 0, len(s.names)+len(s.open))
+	for _, e := range s.open {
+		b = append(append(b, '/'), s.names[e.name.start:e.name.end]...)
+	}
+	return string(b)
+}
+
+// Position returns the 1-based line and column of the token's first octet,
+// the column in octets. It counts lines, so it is for failures only.
+func (s *Scanner) Position() (line, column int) {
+	p := s.place
+	p.pass(s.buf[:s.tok])
+	return p.of(s.buf[s.tok:])
+}
+
+// Lookup returns the namespace that prefix is bound to at the current token,
+// whose own declarations count if it is a Start or End. The empty prefix asks
+// for the default namespace; without one the answer is empty and ok, which is
+// what an unprefixed element name means. The result dies at the next Next.
+func (s *Scanner) Lookup(prefix []byte) (uri []byte, ok bool) {
+	id, ok := s.scope.lookup(prefix)
+	if !ok {
+		return nil, false
+	}
+	return s.scope.uri(id), true
+}
+
+// Fault makes a [*SyntaxError] at the current token's first octet, for a fault
+// that a layer above has found there.
+func (s *Scanner) Fault(err error) *SyntaxError { return s.fault(0, err) }
