@@ -14,7 +14,6 @@ const maxHeaderBlocks = 1024
 
 // The structural faults of an envelope. Clients read these texts.
 var (
-	errNotEnvelope   = errors.New("the root element is not a SOAP Envelope of a known namespace")
 	errVersion       = errors.New("this SOAP version is not accepted here")
 	errChild         = errors.New("an element other than Header or Body stands before Body")
 	errSecondHeader  = errors.New("a second Header")
@@ -266,6 +265,7 @@ func (d *Decoder) start() error {
 		}
 		return d.blockChild()
 	case inTrailer:
+		d.signature()
 		return nil
 	}
 	return d.section()
@@ -282,7 +282,7 @@ func (d *Decoder) root() error {
 	case name.Is(NS12, "Envelope"):
 		v = V12
 	default:
-		return d.reject(CodeVersionMismatch, fmt.Errorf("%w: it is %s", errNotEnvelope, quoteCut(name.String())))
+		return d.reject(CodeVersionMismatch, fmt.Errorf("the root element %s is not a SOAP Envelope of a known namespace", quoteCut(name.String())))
 	}
 	d.facts.Version = v
 	d.ns = v.Namespace()
@@ -324,6 +324,7 @@ func (d *Decoder) section() error {
 			return d.reject(CodeInvalidEnvelope, errTrailer)
 		}
 		d.phase = inTrailer
+		d.signature()
 		return nil
 	}
 	switch {

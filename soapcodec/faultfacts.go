@@ -124,7 +124,7 @@ func (d *Decoder) faultValue(f field, value []byte) {
 		}
 	case fieldReason:
 		if facts.Reason == "" {
-			facts.Reason = d.names.get(value)
+			facts.Reason = string(value)
 		}
 	case fieldNode:
 		facts.Node = d.names.get(value)

@@ -67,36 +67,35 @@ func (d *Decoder) blockAttributes(b *HeaderBlock) error {
 		if string(a.Name.Space) != d.ns {
 			continue
 		}
-		switch local := string(a.Name.Local); local {
-		case "mustUnderstand", "relay":
-			if local == "relay" && v == V11 {
-				continue
-			}
+		var err error
+		switch {
+		case string(a.Name.Local) == "mustUnderstand":
+			b.MustUnderstand, err = d.flag(a)
+		case string(a.Name.Local) == "relay" && v == V12:
+			b.Relay, err = d.flag(a)
+		case string(a.Name.Local) == dialects[v].role:
 			d.value = a.AppendValue(d.value[:0])
-			set, ok := boolean(d.value)
-			if !ok {
-				if v == V12 {
-					return d.reject(CodeInvalidEnvelope, fmt.Errorf("%w: %s=%s", errBoolean, local, quoteCut(string(d.value))))
-				}
-				set = true
-			}
-			if local == "relay" {
-				b.Relay = set
-			} else {
-				b.MustUnderstand = set
-			}
-		case dialects[v].role:
-			d.value = a.AppendValue(d.value[:0])
-			role := trim(d.value)
-			if len(role) > maxRole {
-				role = role[:maxRole]
-			}
+			role := cutBytes(trim(d.value), maxRole)
 			if v != V12 || string(role) != roleUltimate {
 				b.Role = d.names.get(role)
 			}
 		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// flag reads the value of mustUnderstand or relay. SOAP 1.1 knows "0" and "1"
+// only; there, whatever is not clearly 0 counts as mandatory.
+func (d *Decoder) flag(a *xmlstream.Attr) (bool, error) {
+	d.value = a.AppendValue(d.value[:0])
+	set, ok := boolean(d.value)
+	if !ok && d.facts.Version == V12 {
+		return false, d.reject(CodeInvalidEnvelope, fmt.Errorf("%w: %s=%s", errBoolean, a.Name.Local, quoteCut(string(d.value))))
+	}
+	return set || !ok, nil
 }
 
 // boolean reads an xs:boolean (XML Schema Part 2 §3.2.2), white space collapsed.
