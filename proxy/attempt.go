@@ -1,0 +1,211 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"soapway/proxy/balance"
+	"soapway/soapcodec"
+)
+
+// tries is what a policy sees of the backend for one message, and the try that
+// is under way.
+type tries struct {
+	nodes  []Node
+	tried  []bool
+	cancel context.CancelCauseFunc // of the try under way, nil if there is none
+	resp   *Response
+}
+
+var _ balance.Nodes = (*tries)(nil)
+
+func (t *tries) Len() int         { return len(t.nodes) }
+func (t *tries) Load(i int) int64 { return t.nodes[i].InFlight() }
+func (t *tries) Tried(i int) bool { return t.tried[i] }
+
+// end closes the response and ends the context of the try under way.
+func (t *tries) end() {
+	if t.resp != nil && t.resp.Body != nil {
+		t.resp.Body.Close()
+	}
+	t.resp = nil
+	if t.cancel != nil {
+		t.cancel(errDone)
+		t.cancel = nil
+	}
+}
+
+var (
+	errDone = errors.New("proxy: exchange is over")
+	errIdle = errors.New("proxy: no octet of the reply within the timeout")
+	errGone = errors.New("proxy: the caller has left")
+)
+
+// attempt sends the message to a node, and to the next one as long as it was
+// not sent, another node is left and the backend's timeout has not run out
+// (SPEC.md §4: sync tries again only not sent). It returns the answer's head
+// and the number of the node.
+func (c *call) attempt() (*Response, int, error) {
+	b := c.route.backend
+	began := time.Now()
+	c.tries = tries{nodes: b.Nodes, tried: make([]bool, len(b.Nodes))}
+	req := c.request()
+	var failed error
+	for {
+		i := b.Policy.Pick(&c.tries)
+		if i < 0 {
+			return nil, 0, failed
+		}
+		c.tries.tried[i] = true
+		req.Rest = c.route.rest(b.urls[i], c.target.path)
+		resp, err := c.try(b, i, req)
+		if err == nil {
+			return resp, i, nil
+		}
+		if cause := c.msg.failure(); cause != nil {
+			return nil, 0, cause // the message is to blame, whatever the node makes of it
+		}
+		if c.ctx.Err() != nil {
+			return nil, 0, &goneError{err}
+		}
+		failed = graver(failed, err)
+		var sent *SendError
+		if !errors.As(err, &sent) || sent.Class != NotSent || sent.Source || !c.msg.again() ||
+			time.Since(began) >= b.Answer {
+			return nil, 0, failed
+		}
+	}
+}
+
+// try makes one try at node i. On success the response and its context stay
+// open until tries.end.
+func (c *call) try(b *backend, i int, req *Request) (*Response, error) {
+	c.attempts++
+	began := time.Now()
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	resp, err := b.Nodes[i].Send(ctx, req)
+	e := AttemptEvent{
+		ID: c.ex.ID, Route: c.route.Name, Backend: b.Name, Node: b.Nodes[i].Name(),
+		Duration: time.Since(began),
+	}
+	if err != nil {
+		cancel(errDone)
+		var sent *SendError
+		if !errors.As(err, &sent) {
+			sent = &SendError{Class: Maybe, Err: err}
+			err = sent
+		}
+		e.Class, e.Timeout = sent.Class, sent.Timeout
+	} else {
+		e.Status = resp.Status
+		c.tries.resp, c.tries.cancel = resp, cancel
+		if resp.Body != nil {
+			resp.Body = &idleBody{rc: resp.Body, after: b.Answer, cancel: cancel}
+		}
+	}
+	if o := c.h.opt.Observer; o != nil {
+		o.ObserveAttempt(e)
+	}
+	return resp, err
+}
+
+// request is the message as nodes get it, but for Rest.
+func (c *call) request() *Request {
+	b := c.route.backend
+	req := &Request{
+		ID: c.ex.ID, Method: c.ex.Method,
+		Query: c.target.query, HasQuery: c.target.hasQuery,
+		Header: c.fwd.requestHeader(c.decoded),
+		Body:   c.msg.open, Length: c.msg.length, Once: c.msg.stream != nil,
+		Version:  c.version,
+		Timeouts: Timeouts{Connect: b.Connect, Answer: b.Answer},
+	}
+	if b.HostClient {
+		req.Host = c.fwd.host
+	}
+	switch {
+	case c.ex.Framed:
+		framedHeader(req.Header, c.version, c.action)
+	case c.recoded:
+		setType(req.Header, soapcodec.WithCharset(c.typ, "utf-8"))
+	}
+	if c.changed || c.decoded {
+		for k := range req.Header {
+			if digest(k) {
+				delete(req.Header, k)
+			}
+		}
+	}
+	return req
+}
+
+// graver chooses which of two errors of tries at different nodes is told: that
+// one node is only busy before that one is down, and both before that the
+// message does not fit a third.
+func graver(a, b error) error {
+	rank := func(err error) int {
+		var s *SendError
+		switch {
+		case err == nil:
+			return -1
+		case !errors.As(err, &s) || s.Class != NotSent:
+			return 3
+		case errors.Is(err, ErrNoConnection):
+			return 2
+		case s.Permanent:
+			return 0
+		}
+		return 1
+	}
+	if rank(b) >= rank(a) {
+		return b
+	}
+	return a
+}
+
+// goneError says that the caller left, or was cut off, before the answer.
+type goneError struct{ err error }
+
+func (e *goneError) Error() string { return errGone.Error() + ": " + e.err.Error() }
+func (e *goneError) Unwrap() error { return e.err }
+
+// idleBody is a response body that fails when no octet comes for a while
+// (CONFIG.md backends.NAME.timeout: "then idle between octets"). The clock runs
+// only while a Read waits, so a slow caller does not make a node look slow.
+type idleBody struct {
+	rc     io.ReadCloser
+	after  time.Duration
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	err    error // sticky
+}
+
+func (b *idleBody) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	if b.timer == nil {
+		b.timer = time.AfterFunc(b.after, func() { b.cancel(errIdle) })
+	} else {
+		b.timer.Reset(b.after)
+	}
+	n, err := b.rc.Read(p)
+	expired := !b.timer.Stop()
+	if err != nil && err != io.EOF {
+		if expired {
+			err = errIdle
+		}
+	}
+	b.err = err
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *idleBody) Close() error {
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	return b.rc.Close()
+}

@@ -1,0 +1,128 @@
+package balance
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+)
+
+type nodes struct {
+	loads []int64
+	tried map[int]bool
+}
+
+func (n *nodes) Len() int         { return len(n.loads) }
+func (n *nodes) Load(i int) int64 { return n.loads[i] }
+func (n *nodes) Tried(i int) bool { return n.tried[i] }
+
+func TestPickSkipsTried(t *testing.T) {
+	for name, p := range map[string]Policy{
+		"least-requests": &LeastRequests{Rand: rand.New(rand.NewPCG(1, 2))},
+		"round-robin":    &RoundRobin{},
+	} {
+		for size := range 6 {
+			n := &nodes{loads: make([]int64, size), tried: map[int]bool{}}
+			for left := size; left > 0; left-- {
+				i := p.Pick(n)
+				if i < 0 || i >= size || n.tried[i] {
+					t.Fatalf("%s: Pick of %d nodes with %d left: got %d", name, size, left, i)
+				}
+				n.tried[i] = true
+			}
+			if i := p.Pick(n); i != -1 {
+				t.Errorf("%s: Pick with all %d tried: got %d, want -1", name, size, i)
+			}
+		}
+	}
+}
+
+func TestLeastRequestsIsExactForTwo(t *testing.T) {
+	p := &LeastRequests{Rand: rand.New(rand.NewPCG(3, 4))}
+	for range 1000 {
+		if i := p.Pick(&nodes{loads: []int64{5, 4}}); i != 1 {
+			t.Fatalf("Pick(5, 4): got %d, want 1", i)
+		}
+		if i := p.Pick(&nodes{loads: []int64{0, 9, 1}, tried: map[int]bool{0: true}}); i != 2 {
+			t.Fatalf("Pick(tried, 9, 1): got %d, want 2", i)
+		}
+	}
+}
+
+func TestLeastRequestsTiesAreEven(t *testing.T) {
+	const draws, size = 40000, 4
+	p := &LeastRequests{Rand: rand.New(rand.NewPCG(5, 6))}
+	n := &nodes{loads: make([]int64, size)}
+	var got [size]int
+	for range draws {
+		got[p.Pick(n)]++
+	}
+	for i, c := range got {
+		if c < draws/size*95/100 || c > draws/size*105/100 {
+			t.Errorf("node %d of %d equals was picked %d times of %d", i, size, c, draws)
+		}
+	}
+}
+
+// TestLeastRequestsAvoidsTheLoaded: with one node far more loaded than the
+// others, two different draws never both hit it, so it is never picked.
+func TestLeastRequestsAvoidsTheLoaded(t *testing.T) {
+	p := &LeastRequests{} // the runtime's randomness
+	n := &nodes{loads: []int64{0, 1000, 0}}
+	for range 2000 {
+		if i := p.Pick(n); i == 1 {
+			t.Fatal("Pick(0, 1000, 0): got the loaded node")
+		}
+	}
+}
+
+func TestRoundRobinIsEvenUnderConcurrency(t *testing.T) {
+	const workers, each, size = 8, 300, 3
+	var p RoundRobin
+	n := &nodes{loads: make([]int64, size)}
+	var mu sync.Mutex
+	var got [size]int
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for range each {
+				i := p.Pick(n)
+				mu.Lock()
+				got[i]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for i, c := range got {
+		if c != workers*each/size {
+			t.Errorf("node %d was picked %d times, want %d", i, c, workers*each/size)
+		}
+	}
+}
+
+func TestRoundRobinOrder(t *testing.T) {
+	var p RoundRobin
+	n := &nodes{loads: make([]int64, 3)}
+	for k := range 7 {
+		if i := p.Pick(n); i != k%3 {
+			t.Errorf("pick %d: got node %d, want %d", k, i, k%3)
+		}
+	}
+}
+
+func TestPickDoesNotAllocate(t *testing.T) {
+	n := &nodes{loads: make([]int64, 4)}
+	for name, p := range map[string]Policy{"least-requests": &LeastRequests{}, "round-robin": &RoundRobin{}} {
+		if a := testing.AllocsPerRun(100, func() { p.Pick(n) }); a != 0 {
+			t.Errorf("%s: Pick allocates %v times", name, a)
+		}
+	}
+}
+
+func BenchmarkLeastRequests(b *testing.B) {
+	var p LeastRequests
+	n := &nodes{loads: make([]int64, 4)}
+	for b.Loop() {
+		p.Pick(n)
+	}
+}

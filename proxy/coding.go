@@ -1,0 +1,281 @@
+package proxy
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
+)
+
+// coding is a content coding (RFC 9110 §8.4.1).
+type coding uint8
+
+const (
+	codingIdentity coding = iota
+	codingGzip
+	codingDeflate
+	codingZstd
+	codingBrotli
+	codingUnknown
+)
+
+// acceptEncoding is what a 415 for the coding offers (RFC 9110 §15.5.16).
+const acceptEncoding = "gzip, deflate, zstd, br"
+
+func codingOf(name string) coding {
+	switch strings.ToLower(name) {
+	case "", "identity":
+		return codingIdentity
+	case "gzip", "x-gzip":
+		return codingGzip
+	case "deflate":
+		return codingDeflate
+	case "zstd":
+		return codingZstd
+	case "br":
+		return codingBrotli
+	}
+	return codingUnknown
+}
+
+// contentCoding reads Content-Encoding. Codings are taken one at a time: a list
+// of two is unknown.
+func contentCoding(h http.Header) coding {
+	found := codingIdentity
+	for _, v := range field(h, "Content-Encoding") {
+		for part := range strings.SplitSeq(v, ",") {
+			switch c := codingOf(strings.TrimSpace(part)); {
+			case c == codingIdentity:
+			case c == codingUnknown, found != codingIdentity:
+				return codingUnknown
+			default:
+				found = c
+			}
+		}
+	}
+	return found
+}
+
+// codingError says that the octets are not what the content coding promises.
+type codingError struct{ err error }
+
+func (e *codingError) Error() string { return fmt.Sprintf("proxy: content coding: %v", e.err) }
+func (e *codingError) Unwrap() error { return e.err }
+
+// bodyError is an error of the transport's body reader: the message broke off.
+type bodyError struct{ err error }
+
+func (e *bodyError) Error() string { return fmt.Sprintf("proxy: body: %v", e.err) }
+func (e *bodyError) Unwrap() error { return e.err }
+
+// errTrailing: a body goes on behind the end of its coded data.
+var errTrailing = errors.New("octets after the end of the coded data")
+
+// errTooLarge says that a message has more octets than max_message allows once
+// decoded, or grows more than decode_ratio allows.
+var errTooLarge = errors.New("proxy: message is larger than the limit")
+
+// ratioGrace is how far a message may grow before decode_ratio counts: short
+// messages compress extremely well without being bombs.
+const ratioGrace = 1 << 20
+
+// maxWindow bounds the memory of a zstd decoder; RFC 9659 limits the window of
+// the content coding to it.
+const maxWindow = 8 << 20
+
+// wire reads a transport's body, counts its octets and marks its errors, so
+// that a body that broke off is not taken for a corrupt coding.
+type wire struct {
+	r   io.Reader
+	n   int64
+	err error // sticky; io.EOF or a *bodyError
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	if w.err != nil {
+		return 0, w.err
+	}
+	n, err := w.r.Read(p)
+	w.n += int64(n)
+	if err != nil {
+		if err != io.EOF {
+			err = &bodyError{err}
+		}
+		w.err = err
+	}
+	return n, err
+}
+
+// body is a message's octets with the content coding removed, under the limits
+// on their number. Its errors are io.EOF, *bodyError, *codingError and
+// errTooLarge; they are sticky.
+type body struct {
+	wire   wire
+	coding coding
+	max    int64
+	ratio  int64
+	n      int64 // decoded octets so far
+	err    error
+
+	in  *bufio.Reader // gzip, deflate: what the decoder has not used
+	dec io.Reader     // nil until the first Read
+}
+
+func newBody(r io.Reader, c coding, lim Limits) *body {
+	return &body{wire: wire{r: r}, coding: c, max: lim.MaxMessage, ratio: lim.DecodeRatio}
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	n, err := b.read(p)
+	b.n += int64(n)
+	switch {
+	case b.n > b.max, b.coding != codingIdentity && b.n > ratioGrace && b.n/b.ratio > b.wire.n:
+		n, err = 0, errTooLarge
+	case err != nil && err != io.EOF && b.coding != codingIdentity:
+		var broken *bodyError
+		if errors.As(b.wire.err, &broken) {
+			err = broken
+		} else {
+			err = &codingError{err}
+		}
+	}
+	if err != nil {
+		b.err = err
+		b.release(err == io.EOF)
+	}
+	return n, err
+}
+
+func (b *body) read(p []byte) (int, error) {
+	if b.coding == codingIdentity {
+		return b.wire.Read(p)
+	}
+	if b.dec == nil {
+		if err := b.open(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := b.dec.Read(p)
+	if err == io.EOF && b.in != nil {
+		// The coded data has ended; so must the body.
+		switch _, more := b.in.ReadByte(); more {
+		case io.EOF:
+		case nil:
+			err = errTrailing
+		default:
+			err = more
+		}
+	}
+	return n, err
+}
+
+var (
+	gzipReaders sync.Pool // of *gzip.Reader
+	zstdReaders sync.Pool // of *zstd.Decoder
+	bufReaders  sync.Pool // of *bufio.Reader
+)
+
+func (b *body) open() error {
+	switch b.coding {
+	case codingGzip:
+		b.buffer()
+		if z, ok := gzipReaders.Get().(*gzip.Reader); ok {
+			if err := z.Reset(b.in); err != nil {
+				return unexpected(err)
+			}
+			b.dec = z
+			return nil
+		}
+		z, err := gzip.NewReader(b.in)
+		if err != nil {
+			return unexpected(err)
+		}
+		b.dec = z
+	case codingDeflate:
+		b.buffer()
+		// RFC 9110 §8.4.1.2 means zlib; some senders omit its two octets.
+		head, err := b.in.Peek(2)
+		if err != nil {
+			return unexpected(err)
+		}
+		if head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+			z, err := zlib.NewReader(b.in)
+			if err != nil {
+				return unexpected(err)
+			}
+			b.dec = z
+			return nil
+		}
+		b.dec = flate.NewReader(b.in)
+	case codingZstd:
+		if z, ok := zstdReaders.Get().(*zstd.Decoder); ok {
+			if err := z.Reset(&b.wire); err != nil {
+				return err
+			}
+			b.dec = z
+			return nil
+		}
+		z, err := zstd.NewReader(&b.wire, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return err
+		}
+		b.dec = z
+	case codingBrotli:
+		b.dec = brotli.NewReader(&b.wire)
+	}
+	return nil
+}
+
+func (b *body) buffer() {
+	in, ok := bufReaders.Get().(*bufio.Reader)
+	if !ok {
+		in = bufio.NewReaderSize(nil, 16<<10)
+	}
+	in.Reset(&b.wire)
+	b.in = in
+}
+
+// release gives decoders back to their pools, once Read has returned its last
+// error and nobody can be inside them.
+func (b *body) release(whole bool) {
+	if z, ok := b.dec.(*zstd.Decoder); ok {
+		if whole && z.Reset(nil) == nil {
+			zstdReaders.Put(z)
+		} else {
+			z.Close()
+		}
+	}
+	if z, ok := b.dec.(*gzip.Reader); ok && whole {
+		gzipReaders.Put(z)
+	}
+	if b.in != nil {
+		b.in.Reset(nil)
+		bufReaders.Put(b.in)
+	}
+	b.dec, b.in = nil, nil
+}
+
+// unexpected turns the io.EOF of a decoder that found no header into an error.
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -1,0 +1,40 @@
+// Package proxy is the life of an exchange: from the request as a listener took
+// it, through routing, the checks of the envelope and one or more tries, to the
+// answer that the listener writes.
+//
+// It owns [Exchange], [Reply] and the [Handler] between them, the table of
+// routes, the outcome classes of a try and what becomes of each. It does not
+// own any transport: listeners (proxy/listen) make exchanges, nodes
+// (proxy/upstream) implement [Node], and both see only the types declared here.
+// It knows envelopes through soapcodec and never looks at configuration:
+// internal/app turns that into a [TableOptions], and [Handler.Swap] puts a new
+// table in place without touching exchanges under way.
+//
+// A message flows one way through [Handler.Serve]: target, route, method, media
+// type and codings, size, read, decode, the part of routing that needs the
+// envelope, tries, reply check, reply. What can be refused on the head alone is
+// refused before the body is read.
+//
+// # Memory
+//
+// A body of up to [Limits].Buffer octets lives in one pooled buffer and is
+// checked as a whole. A larger one streams: it is checked while it passes, and
+// its last 16 KiB stay here until every check has passed, so that no backend
+// ever sees a complete message that is bad or short. An exchange holds at most
+// about two Buffers plus the scanner's window, whatever the size of the message.
+//
+// # Concurrency
+//
+// Handler is safe for concurrent use. A [Reply] belongs to the listener, which
+// reads its body and calls Close once; buffers go back to their pool when Reply
+// and every request body that a node has opened are closed.
+//
+// # Specifications
+//
+// RFC 9110 (HTTP semantics: §7.6 forwarding, §8.4 content codings, §15),
+// RFC 9112 §3.2 (request target), RFC 7239 (Forwarded), RFC 7303 (XML media
+// types), SOAP 1.1 §6, SOAP 1.2 Part 2 §7. Deviations: a path segment that only
+// decodes to ".." is refused like ".." itself, and fields that every recipient
+// needs (Content-Type, SOAPAction and the like) are kept even when Connection
+// names them.
+package proxy

@@ -1,0 +1,245 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"soapway/soapcodec"
+)
+
+// Handler answers exchanges by its table of routes.
+type Handler struct {
+	opt   Options
+	table atomic.Pointer[Table]
+}
+
+var _ Server = (*Handler)(nil)
+
+// NewHandler returns a handler that routes by t.
+func NewHandler(t *Table, opt Options) *Handler {
+	h := &Handler{opt: opt.withDefaults()}
+	h.table.Store(t)
+	return h
+}
+
+// Swap puts a new table in place. Exchanges under way keep theirs.
+func (h *Handler) Swap(t *Table) { h.table.Store(t) }
+
+// Serve implements [Server].
+func (h *Handler) Serve(ctx context.Context, ex *Exchange) (reply *Reply) {
+	c := &call{h: h, t: h.table.Load(), ex: ex, ctx: ctx}
+	defer func() {
+		if p := recover(); p != nil {
+			c.close()
+			reply = c.answer(&panicError{value: p, stack: debug.Stack()})
+			reply.CloseConnection = true
+		}
+		c.finishOnClose(reply)
+	}()
+	c.begin()
+	reply, err := c.serve()
+	if err != nil {
+		c.close()
+		reply = c.answer(err)
+	}
+	return reply
+}
+
+// serve is the way of a message, one line a stage. Every error is an answer of
+// the gateway's own; answer knows which.
+func (c *call) serve() (*Reply, error) {
+	if err := c.aim(); err != nil {
+		return nil, err
+	}
+	if unchecked, err := c.admit(); err != nil {
+		return nil, err
+	} else if unchecked {
+		return c.passThrough()
+	}
+	if err := c.checkHead(); err != nil {
+		return nil, err
+	}
+	if err := c.read(); err != nil {
+		return nil, err
+	}
+	resp, node, err := c.attempt()
+	if err != nil {
+		return nil, err
+	}
+	return c.reply(resp, node)
+}
+
+// call is one exchange under way.
+type call struct {
+	h   *Handler
+	t   *Table
+	ex  *Exchange
+	ctx context.Context
+
+	target  target
+	fwd     forwarding
+	cand    candidates
+	route   *route // nil until chosen
+	typ     string // the request's Content-Type field
+	ct      soapcodec.ContentType
+	coding  coding
+	src     *body // the request's body; nil until it is read
+	version soapcodec.Version
+	decoded bool   // a content coding was removed
+	recoded bool   // the charset was converted, or Content-Type names the wrong one
+	changed bool   // octets differ from those received
+	action  string // wsa:Action
+
+	msg   message
+	tries tries
+
+	// What is known for the observer and the log.
+	outcome  Outcome
+	code     soapcodec.Code
+	logged   error
+	attempts int
+	codec    atomic.Int64 // octets checked; a stream adds to it while it passes
+	closed   sync.Once
+}
+
+func (c *call) begin() {
+	if c.ex.Received.IsZero() {
+		c.ex.Received = time.Now()
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		panic(fmt.Sprintf("proxy: no randomness for an id: %v", err))
+	}
+	c.ex.ID = id.String()
+	c.fwd = forwarding{table: c.t, ex: c.ex, trusted: c.t.trusts(c.ex.Client.Addr()), host: c.ex.Host}
+	if !c.ex.Framed {
+		c.fwd.scheme = "http"
+		if c.ex.TLS {
+			c.fwd.scheme = "https"
+		}
+	}
+}
+
+// aim takes the target apart and finds the routes that the head allows.
+func (c *call) aim() error {
+	c.typ = first(c.ex.Header, "Content-Type")
+	if name := c.ex.Route; name != "" {
+		r := c.t.byName[name]
+		if r == nil {
+			return refuse(statusNoRoute, soapcodec.CodeNoRoute)
+		}
+		c.cand.fixed = r
+	}
+	if c.ex.Framed {
+		if c.cand.fixed == nil {
+			c.cand.list = c.t.framed
+		}
+	} else {
+		var err error
+		if c.target, err = parseTarget(c.ex.Target); err != nil {
+			return refuse(statusBadTarget, "")
+		}
+		if c.target.authority != "" {
+			c.fwd.host = c.target.authority
+		}
+		if reserved(c.target.path) {
+			return refuse(statusNoRoute, soapcodec.CodeNoRoute)
+		}
+		if c.cand.fixed == nil {
+			c.cand.list = c.t.index.find(c.target.path)
+			c.cand.head = headFacts{host: c.fwd.host, header: c.ex.Header}
+		}
+	}
+	if c.cand.first() == nil {
+		return refuse(statusNoRoute, soapcodec.CodeNoRoute)
+	}
+	if l := c.cand.limits(); headerBytes(c.ex.Header) > l.HeaderBytes {
+		return refuse(statusHeaderTooLarge, soapcodec.CodeTooLarge)
+	}
+	return nil
+}
+
+// admit decides by the method (SPEC.md §3.2): SOAP goes on, unchecked
+// methods and descriptions pass through, others are refused.
+func (c *call) admit() (unchecked bool, err error) {
+	if c.ex.Framed || c.ex.Method == "POST" {
+		return false, nil
+	}
+	r := c.cand.withoutBody()
+	wsdl := (c.ex.Method == "GET" || c.ex.Method == "HEAD") && wsdlQuery(c.target.query)
+	switch {
+	case r == nil && wsdl:
+		return false, refuse(statusNoRoute, soapcodec.CodeNoRoute)
+	case r == nil:
+		return false, refuse(statusMethod, "").with("Allow", c.cand.first().allow)
+	case r.passes(c.ex.Method), wsdl && r.WSDLPass:
+		c.route, c.fwd.route = r, r
+		return true, nil
+	}
+	c.route = r
+	return false, refuse(statusMethod, "").with("Allow", r.allow)
+}
+
+// checkHead refuses what the fields tell before the body is read (SPEC.md §3.3).
+func (c *call) checkHead() error {
+	if !c.ex.Framed {
+		ct, err := soapcodec.ParseContentType(c.typ)
+		if err != nil || !ct.IsSOAP() || len(field(c.ex.Header, "Content-Type")) > 1 {
+			return refuse(statusMediaType, "")
+		}
+		c.ct = ct
+		c.coding = contentCoding(c.ex.Header)
+		if c.coding == codingUnknown {
+			return refuse(statusMediaType, "").with("Accept-Encoding", acceptEncoding)
+		}
+	}
+	if c.ex.Length > c.cand.limits().MaxMessage {
+		return errTooLarge
+	}
+	return nil
+}
+
+// close lets go of everything that the exchange holds.
+func (c *call) close() {
+	c.tries.end()
+	c.msg.close()
+}
+
+// finishOnClose makes the reply's Close, which the listener calls once the
+// reply is written, release everything and report the exchange.
+func (c *call) finishOnClose(r *Reply) {
+	status := r.Status
+	inner := r.Close
+	r.Close = func() {
+		c.closed.Do(func() {
+			if inner != nil {
+				inner()
+			}
+			c.close()
+			c.report(status)
+		})
+	}
+}
+
+// operation is the name that metrics may carry: only one that a route names.
+func (c *call) operation() string {
+	if c.route == nil || c.route.MatchNone {
+		return ""
+	}
+	return c.route.Match.Operation.Local
+}
+
+// cut shortens untrusted text for logs.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}

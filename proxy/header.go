@@ -1,0 +1,308 @@
+package proxy
+
+import (
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strconv"
+	"strings"
+
+	"soapway/soapcodec"
+)
+
+// soapActionKey is how net/http spells the field; soapActionName is how the
+// SOAP world does and how it is sent on.
+const (
+	soapActionKey  = "Soapaction"
+	soapActionName = "SOAPAction"
+)
+
+// messageID is the field that carries Exchange.ID to the backend, and to the
+// caller with an answer that the gateway made.
+const messageID = "Gateway-Message-Id"
+
+// field returns the values of a field by its canonical name, whatever its
+// spelling in h.
+func field(h http.Header, canonical string) []string {
+	if v, ok := h[canonical]; ok {
+		return v
+	}
+	for k, v := range h {
+		if len(k) == len(canonical) && strings.EqualFold(k, canonical) {
+			return v
+		}
+	}
+	return nil
+}
+
+func first(h http.Header, canonical string) string {
+	if v := field(h, canonical); len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// hopByHop reports whether a field, by its canonical name, is for one
+// connection only (RFC 9110 §7.6.1, and its predecessors), or is one that
+// every hop writes itself.
+func hopByHop(key string) bool {
+	switch key {
+	case "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings", "Content-Length", "Host":
+		return true
+	}
+	return false
+}
+
+// protected reports whether a field is kept even when Connection names it. RFC
+// 9110 §7.6.1 forbids a sender to name fields that are meant for all
+// recipients; one that does wants a backend to miss them.
+func protected(key string) bool {
+	switch key {
+	case soapActionKey, "Authorization", "Cookie", "Set-Cookie", "Www-Authenticate", "Cache-Control", "Date",
+		"Mime-Version", "Traceparent", "Tracestate", "Location", "Retry-After", "Allow", "Via", "Accept", "Accept-Encoding":
+		return true
+	}
+	return strings.HasPrefix(key, "Content-")
+}
+
+// named returns the canonical names of the fields that Connection lists.
+func named(h http.Header) []string {
+	var names []string
+	for _, v := range field(h, "Connection") {
+		for part := range strings.SplitSeq(v, ",") {
+			if part = strings.TrimSpace(part); part != "" && isToken(part) {
+				names = append(names, textproto.CanonicalMIMEHeaderKey(part))
+			}
+		}
+	}
+	return names
+}
+
+// headerBytes is what limits.header_bytes counts: the octets of all fields as
+// HTTP/1.1 writes them.
+func headerBytes(h http.Header) int64 {
+	var n int
+	for k, vv := range h {
+		for _, v := range vv {
+			n += len(k) + len(v) + len(": \r\n")
+		}
+	}
+	return int64(n)
+}
+
+// forwarding is what the fields towards a node depend on.
+type forwarding struct {
+	table   *Table
+	route   *route
+	ex      *Exchange
+	trusted bool
+	host    string // what the caller asked for
+	scheme  string // http or https, "" for framed
+}
+
+// requestHeader makes the end-to-end fields of a request (SPEC.md §3.8). With
+// decoded, the content coding was removed.
+func (f *forwarding) requestHeader(decoded bool) http.Header {
+	in := f.ex.Header
+	out := make(http.Header, len(in)+8)
+	drop := named(in)
+	for k, vv := range in {
+		key := textproto.CanonicalMIMEHeaderKey(k)
+		switch {
+		case hopByHop(key), key == "Expect":
+			continue
+		case slices.Contains(drop, key) && !protected(key):
+			continue
+		case key == "Forwarded" || strings.HasPrefix(key, "X-Forwarded-"):
+			if !f.trusted {
+				continue
+			}
+			k = key // so that what is extended below is one field
+		case strings.HasPrefix(key, "Gateway-"):
+			if !f.trusted {
+				continue
+			}
+			k = key
+		case key == "Via":
+			k = key
+		case key == soapActionKey:
+			k = soapActionName
+		case key == "Accept-Encoding":
+			out[key] = []string{acceptable(vv)}
+			continue
+		case decoded && (key == "Content-Encoding" || digest(key)):
+			continue
+		}
+		out[k] = append(out[k], vv...)
+	}
+	f.addTrace(out)
+	out[messageID] = []string{f.ex.ID}
+	for k, v := range f.route.backend.Headers {
+		for old := range out {
+			if len(old) == len(k) && strings.EqualFold(old, k) {
+				delete(out, old)
+			}
+		}
+		out[k] = []string{v}
+	}
+	return out
+}
+
+// digest reports whether a field has a digest of the content's octets, which is
+// wrong once they change.
+func digest(key string) bool {
+	return key == "Content-Digest" || key == "Content-Md5" || key == "Digest"
+}
+
+// addTrace appends Via and extends or makes the X-Forwarded fields and
+// Forwarded (RFC 7239).
+func (f *forwarding) addTrace(out http.Header) {
+	appendTo(out, "Via", f.table.via)
+
+	client := "unknown"
+	forID := client
+	if a := f.ex.Client.Addr(); a.IsValid() {
+		a = a.Unmap().WithZone("")
+		client = a.String()
+		forID = client
+		if a.Is6() {
+			forID = `"[` + client + `]"`
+		}
+		appendTo(out, "X-Forwarded-For", client)
+	}
+	fwd := "for=" + forID
+	if f.host != "" {
+		if _, ok := out["X-Forwarded-Host"]; !ok {
+			out["X-Forwarded-Host"] = []string{f.host}
+		}
+		fwd += ";host=" + quoteToken(f.host)
+	}
+	if f.scheme != "" {
+		if _, ok := out["X-Forwarded-Proto"]; !ok {
+			out["X-Forwarded-Proto"] = []string{f.scheme}
+		}
+		fwd += ";proto=" + f.scheme
+	}
+	appendTo(out, "Forwarded", fwd)
+}
+
+// appendTo adds an element to a list field, on one line.
+func appendTo(h http.Header, key, element string) {
+	old := h[key]
+	switch len(old) {
+	case 0:
+		h[key] = []string{element}
+	case 1:
+		if old[0] == "" {
+			h[key] = []string{element}
+			return
+		}
+		h[key] = []string{old[0] + ", " + element}
+	default:
+		h[key] = []string{strings.Join(old, ", ") + ", " + element}
+	}
+}
+
+// quoteToken writes s as a token if it is one, else as a quoted-string.
+func quoteToken(s string) string {
+	if isToken(s) {
+		return s
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+// acceptable keeps of an Accept-Encoding field the codings that we can decode,
+// with their weights, so that a reply can be checked. If nothing is left the
+// caller takes no coding that we know: "identity".
+func acceptable(values []string) string {
+	var keep []string
+	for _, v := range values {
+		for part := range strings.SplitSeq(v, ",") {
+			part = strings.TrimSpace(part)
+			name, _, _ := strings.Cut(part, ";")
+			switch c := codingOf(strings.TrimSpace(name)); c {
+			case codingUnknown:
+			case codingIdentity:
+				if name != "" {
+					keep = append(keep, part)
+				}
+			default:
+				keep = append(keep, part)
+			}
+		}
+	}
+	if len(keep) == 0 {
+		return "identity"
+	}
+	return strings.Join(keep, ", ")
+}
+
+// replyHeader makes the end-to-end fields of a reply from those of a response.
+func (f *forwarding) replyHeader(in http.Header) http.Header {
+	out := make(http.Header, len(in)+1)
+	drop := named(in)
+	for k, vv := range in {
+		key := textproto.CanonicalMIMEHeaderKey(k)
+		if hopByHop(key) || slices.Contains(drop, key) && !protected(key) {
+			continue
+		}
+		if key == "Via" {
+			k = key
+		}
+		out[k] = append(out[k], vv...)
+	}
+	appendTo(out, "Via", f.table.via)
+	return out
+}
+
+// setType sets Content-Type, whatever the spelling it has in h.
+func setType(h http.Header, value string) {
+	for k := range h {
+		if k != "Content-Type" && strings.EqualFold(k, "Content-Type") {
+			delete(h, k)
+		}
+	}
+	h["Content-Type"] = []string{value}
+}
+
+// framedHeader makes the fields of a message that came without any (SPEC.md §3,
+// "Framed → HTTP").
+func framedHeader(out http.Header, v soapcodec.Version, action string) {
+	ct := v.MediaType() + "; charset=utf-8"
+	switch v {
+	case soapcodec.V11:
+		out[soapActionName] = []string{`"` + headerSafe(action) + `"`}
+	case soapcodec.V12:
+		if action != "" {
+			ct += `; action="` + headerSafe(action) + `"`
+		}
+	}
+	out["Content-Type"] = []string{ct}
+}
+
+// headerSafe makes an action fit between double quotes in a field: an action is
+// a URI, so what may not stand there is percent-encoded and no message can
+// inject a field.
+func headerSafe(s string) string {
+	ok := func(c byte) bool { return c > ' ' && c < 0x7f && c != '"' && c != '\\' }
+	for i := range len(s) {
+		if ok(s[i]) {
+			continue
+		}
+		b := make([]byte, 0, len(s)+16)
+		for i := range len(s) {
+			if ok(s[i]) {
+				b = append(b, s[i])
+				continue
+			}
+			b = append(b, '%')
+			if s[i] < 0x10 {
+				b = append(b, '0')
+			}
+			b = append(b, strings.ToUpper(strconv.FormatUint(uint64(s[i]), 16))...)
+		}
+		return string(b)
+	}
+	return s
+}

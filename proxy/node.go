@@ -1,0 +1,163 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"soapway/soapcodec"
+)
+
+// ErrBodyUsed is returned by [Request].Body when a streaming body has already
+// given octets away and cannot be read from its start again.
+var ErrBodyUsed = errors.New("proxy: the request body was already sent once")
+
+// ErrNoConnection is what a node wraps in its not-sent [SendError] when all of
+// its connections are in use: the caller is told to come back (503, Busy)
+// rather than that the backend is down.
+var ErrNoConnection = errors.New("proxy: no free connection")
+
+// Request is what goes to a node.
+type Request struct {
+	ID     string
+	Method string
+
+	// Rest is appended to the path of the node's URL, raw: "" or with a leading
+	// slash.
+	Rest string
+
+	// Query is raw, without "?", and appended octet for octet; HasQuery tells
+	// "?" alone from no query.
+	Query    string
+	HasQuery bool
+
+	// Host is the Host to send; "" = that of the node's URL.
+	Host string
+
+	// Header has the complete end-to-end fields, SOAPAction under that
+	// spelling. HTTP nodes write them; framed nodes ignore them.
+	Header http.Header
+
+	// Body opens a fresh reader for each try. It may be called again after the
+	// reader before was closed; a streaming body can be opened until its first
+	// octet was read, then Body returns ErrBodyUsed.
+	Body func() (io.ReadCloser, error)
+
+	// Length is the number of octets of Body; -1 = unknown: HTTP sends chunked.
+	// Framed nodes are always given a known length.
+	Length int64
+
+	// Once says that the body is a stream that cannot be sent twice.
+	Once bool
+
+	Version  soapcodec.Version
+	Timeouts Timeouts
+}
+
+// Timeouts of one try (CONFIG.md backends.NAME.connect_timeout, .timeout).
+type Timeouts struct {
+	Connect time.Duration
+
+	// Answer is the time from the last request octet to the first octet of the
+	// answer, then the longest pause between octets.
+	Answer time.Duration
+}
+
+// Response is a node's answer.
+type Response struct {
+	// Status is that of HTTP; framed: 200 with a frame, 202 for a zero-length
+	// frame.
+	Status int
+
+	// Header has the end-to-end fields; hop-by-hop fields are removed already.
+	Header http.Header
+
+	// Body has the transfer coding removed and the content coding as sent. A
+	// cut reply ends in an error other than io.EOF. nil = empty.
+	Body io.ReadCloser
+
+	// Length is the number of octets of Body, -1 if it is not known.
+	Length int64
+
+	// Framed says that there is no media type: the octets are an envelope or
+	// nothing.
+	Framed bool
+}
+
+// Class is the outcome class of a try (SPEC.md §4).
+type Class uint8
+
+// The outcome classes.
+const (
+	Answered Class = iota // a complete answer
+	NotSent               // no octet of the request was written to a connection
+	Maybe                 // everything else: the backend may have processed it
+)
+
+// String is the class as logs and metrics spell it.
+func (c Class) String() string {
+	switch c {
+	case Answered:
+		return "answered"
+	case NotSent:
+		return "not_sent"
+	}
+	return "maybe_processed"
+}
+
+// SendError is every error of a [Node].Send.
+type SendError struct {
+	Class   Class
+	Timeout bool
+
+	// Permanent says that no retry can mend it: the message does not fit a
+	// framed node.
+	Permanent bool
+
+	// Source says that the request body itself failed (the client broke off,
+	// or the message turned out bad): Err is that error, and the node is not to
+	// blame.
+	Source bool
+
+	Err error
+}
+
+// Error is the full text, for logs.
+func (e *SendError) Error() string {
+	s := "proxy: " + e.Class.String()
+	if e.Timeout {
+		s += ", timed out"
+	}
+	if e.Source {
+		s += ", request body failed"
+	}
+	if e.Err == nil {
+		return s
+	}
+	return s + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *SendError) Unwrap() error { return e.Err }
+
+// Node is one address of a backend; proxy/upstream implements it over HTTP,
+// framed TCP and the built-ins.
+type Node interface {
+	// Send makes one try. It returns when the head of the answer is there, or
+	// a *SendError. When ctx ends, at any time until the response body is
+	// closed, the try is cut.
+	Send(ctx context.Context, req *Request) (*Response, error)
+
+	// Name is the node's URL without credentials and query, for metrics and
+	// logs. Its scheme and path also tell the Handler whether a length must be
+	// known before a send (framed) and how a Location is mapped.
+	Name() string
+
+	// InFlight is the number of tries that are under way.
+	InFlight() int64
+
+	// Close opens no new connections and closes idle ones; those in use finish.
+	Close()
+}

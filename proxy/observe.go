@@ -1,0 +1,57 @@
+package proxy
+
+import (
+	"time"
+
+	"soapway/soapcodec"
+)
+
+// Outcome says in one word how an exchange ended.
+type Outcome string
+
+// The outcomes; they are the values of the label outcome of
+// gateway_requests_total.
+const (
+	OutcomeAnswered  Outcome = "answered"  // the backend's answer was passed on
+	OutcomeFault     Outcome = "fault"     // the backend's answer was a SOAP fault
+	OutcomeRejected  Outcome = "rejected"  // refused here: no route, a bad message, a limit
+	OutcomeFailed    Outcome = "failed"    // the backend was down, timed out, broke off or answered non-SOAP
+	OutcomeBusy      Outcome = "busy"      // refused for load
+	OutcomeCancelled Outcome = "cancelled" // the caller left or broke off
+	OutcomeInternal  Outcome = "internal"  // a fault of this program
+)
+
+// ExchangeEvent tells an [Observer] how one exchange went, once it is over.
+type ExchangeEvent struct {
+	ID       string
+	Listener string
+	Route    string // "" if none was found
+
+	// Operation is set only when the route's own condition names it, so that
+	// a caller cannot make up values of a metric's label.
+	Operation string
+
+	Version    soapcodec.Version
+	Status     int
+	Outcome    Outcome
+	Code       soapcodec.Code // of the fault or refusal made here, else ""
+	Attempts   int
+	Duration   time.Duration // from Received to the close of the reply
+	CodecBytes int64         // octets that the envelope codec looked at
+}
+
+// AttemptEvent tells an [Observer] how one try went.
+type AttemptEvent struct {
+	ID, Route, Backend, Node string
+	Class                    Class
+	Timeout                  bool
+	Status                   int // 0 if there was no answer
+	Duration                 time.Duration
+}
+
+// Observer is told about exchanges and tries, for metrics. Its methods are
+// called from many goroutines and must not block.
+type Observer interface {
+	ObserveExchange(e ExchangeEvent)
+	ObserveAttempt(e AttemptEvent)
+}

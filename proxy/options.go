@@ -1,0 +1,260 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"soapway/proxy/balance"
+	"soapway/soapcodec"
+	"soapway/xmlstream"
+)
+
+// Options configures a [Handler]; the zero value works.
+type Options struct {
+	// Log gets one record per failed exchange. Default: discard.
+	Log *slog.Logger
+
+	// Observer is told about exchanges and tries. Default: nobody.
+	Observer Observer
+
+	// SpoolDir is where messages are checked that are larger than Buffer and
+	// must have a known length before they are sent (framed nodes and callers).
+	// Default: the system's folder for temporary files.
+	SpoolDir string
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// TableOptions is everything that a reload replaces at once; the zero value is
+// a table without routes.
+type TableOptions struct {
+	// Routes are tried in this order.
+	Routes []Route
+
+	// TrustedProxies are the callers whose X-Forwarded-*, Forwarded and
+	// Gateway-* fields are believed. Default: none.
+	TrustedProxies []netip.Prefix
+
+	// PublicURL is the base that callers use, for Location. Default: what the
+	// caller used.
+	PublicURL string
+
+	// Via is our pseudonym in the Via field. Default "gateway".
+	Via string
+}
+
+// OneWay says whether a route's backend may answer without an envelope.
+type OneWay uint8
+
+// The values of oneway. Only OneWayNo makes an empty 200 an error.
+const (
+	OneWayAuto OneWay = iota
+	OneWayYes
+	OneWayNo
+)
+
+// Match are the conditions of a route; all that are set must hold. The zero
+// value matches everything.
+type Match struct {
+	// Host is compared with the request's host without regard to case; its port
+	// counts only if Host has one.
+	Host string
+
+	// Path is an exact path, or one that ends in "/*" and then matches the path
+	// before it and everything below, at a segment border. It is compared
+	// octet for octet with the raw target: nothing is decoded or cleaned.
+	Path string
+
+	// Action is compared with the SOAPAction field without its quotes (SOAP
+	// 1.1), the action parameter (SOAP 1.2), or else wsa:Action.
+	Action string
+
+	// Operation is the name of the first child of Body.
+	Operation soapcodec.QName
+
+	// Headers are fields of which one value must be equal.
+	Headers map[string]string
+}
+
+// Route is one entry of the table.
+type Route struct {
+	Name  string
+	Match Match
+
+	// MatchNone makes the route reachable only through a listener's fixed
+	// route; Match is then ignored.
+	MatchNone bool
+
+	Backend *Backend
+	OneWay  OneWay
+
+	// Methods are passed through unchecked, besides POST, which carries SOAP.
+	Methods []string
+
+	// WSDLPass passes GET and HEAD with wsdl, singleWsdl or xsd in the query to
+	// the backend, byte-identical in both directions.
+	WSDLPass bool
+
+	// EmptyPost passes a POST without a body (CWMP) instead of refusing it.
+	EmptyPost bool
+
+	// Accept11 and Accept12 are the versions taken; both false = both.
+	Accept11, Accept12 bool
+
+	Normalize soapcodec.Normalize
+
+	// Node makes the gateway act as a SOAP node in role next.
+	Node bool
+
+	Limits Limits
+}
+
+// Limits bound one message. Zero is the default of CONFIG.md, negative means
+// unlimited.
+type Limits struct {
+	MaxMessage  int64 // decoded octets of a message; default 64 MiB
+	Buffer      int64 // a larger body streams; default 1 MiB
+	DecodeRatio int64 // decoded octets per encoded octet, beyond the first MiB; default 200
+	HeaderBytes int64 // octets of all fields; default 64 KiB
+	XML         xmlstream.Limits
+}
+
+// The defaults of CONFIG.md.
+const (
+	defaultMaxMessage  = 64 << 20
+	defaultBuffer      = 1 << 20
+	defaultDecodeRatio = 200
+	defaultHeaderBytes = 64 << 10
+)
+
+const unlimited = int64(1) << 62
+
+func (l Limits) withDefaults() Limits {
+	set := func(v *int64, def int64) {
+		switch {
+		case *v == 0:
+			*v = def
+		case *v < 0:
+			*v = unlimited
+		}
+	}
+	set(&l.MaxMessage, defaultMaxMessage)
+	set(&l.DecodeRatio, defaultDecodeRatio)
+	set(&l.HeaderBytes, defaultHeaderBytes)
+	if l.Buffer <= 0 {
+		l.Buffer = defaultBuffer // never unlimited: memory is bounded
+	}
+	return l
+}
+
+// Backend is where routes lead; several routes may share one.
+type Backend struct {
+	Name  string
+	Nodes []Node
+
+	// Policy picks the node of a try. Default: balance.LeastRequests.
+	Policy balance.Policy
+
+	// Connect and Answer bound one try, see [Timeouts]; Answer also bounds how
+	// long after its start a message that was not sent is tried on another
+	// node. Defaults 5s and 30s.
+	Connect, Answer time.Duration
+
+	// Headers are set on every request, in place of the caller's: the
+	// gateway's own credentials.
+	Headers map[string]string
+
+	// HostClient sends the caller's Host instead of that of the node's URL.
+	HostClient bool
+}
+
+func (b Backend) withDefaults() Backend {
+	if b.Policy == nil {
+		b.Policy = new(balance.LeastRequests)
+	}
+	if b.Connect <= 0 {
+		b.Connect = 5 * time.Second
+	}
+	if b.Answer <= 0 {
+		b.Answer = 30 * time.Second
+	}
+	return b
+}
+
+func (o TableOptions) withDefaults() TableOptions {
+	if o.Via == "" {
+		o.Via = "gateway"
+	}
+	return o
+}
+
+// validate reports every bad field at once. Call it after withDefaults.
+func (o TableOptions) validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	if o.PublicURL != "" {
+		u, err := url.Parse(o.PublicURL)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			bad("option PublicURL: got %q, want http(s)://host[/path]", o.PublicURL)
+		}
+	}
+	if !isToken(o.Via) {
+		bad("option Via: got %q, want a token", o.Via)
+	}
+	seen := map[string]bool{}
+	for i, r := range o.Routes {
+		at := fmt.Sprintf("route %d %q", i, r.Name)
+		switch {
+		case r.Name == "":
+			bad("%s: option Name is empty", at)
+		case seen[r.Name]:
+			bad("%s: option Name is taken by an earlier route", at)
+		}
+		seen[r.Name] = true
+		if r.Backend == nil || len(r.Backend.Nodes) == 0 {
+			bad("%s: option Backend has no node", at)
+		}
+		if p := r.Match.Path; p != "" && !r.MatchNone {
+			if p[0] != '/' || strings.ContainsAny(p, "?#") {
+				bad("%s: option Match.Path: got %q, want /path or /path/*", at, p)
+			}
+			if dots(p) {
+				bad("%s: option Match.Path: got %q, which has a .. segment and can never match", at, p)
+			}
+		}
+		for _, m := range r.Methods {
+			if !isToken(m) {
+				bad("%s: option Methods: got %q, want a method", at, m)
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("proxy: options: %w", err)
+	}
+	return nil
+}
+
+// isToken reports whether s is a token of RFC 9110 §5.6.2.
+func isToken(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,248 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+
+	"soapway/soapcodec"
+	"soapway/xmlstream"
+)
+
+var decoders = sync.Pool{New: func() any { return soapcodec.NewDecoder(soapcodec.Options{}) }}
+
+// read takes the request's body: up to Buffer octets as a whole, more as a
+// stream of which the head is read. Afterwards the route is chosen and c.msg
+// is ready to be sent.
+func (c *call) read() error {
+	lim := c.cand.limits()
+	c.src = newBody(c.ex.Body, c.coding, lim)
+	c.decoded = c.coding != codingIdentity
+	hint := c.ex.Length
+	if c.decoded {
+		hint = -1
+	}
+	buf := newBuffer()
+	whole, err := buf.fill(c.src, lim.Buffer, hint)
+	switch {
+	case err != nil:
+	case !whole:
+		err = c.readStream(buf.b, lim)
+	case len(buf.b) == 0:
+		err = c.readEmpty()
+	default:
+		return c.readWhole(buf) // owns buf
+	}
+	buf.release()
+	return err
+}
+
+// readEmpty is a POST without a body: a fault, unless the route lets it pass.
+func (c *call) readEmpty() error {
+	r := c.cand.withoutBody()
+	if r == nil || !r.EmptyPost {
+		c.route = r
+		return &soapcodec.Fault{Code: soapcodec.CodeInvalidEnvelope, Reason: "The request has no body."}
+	}
+	c.choose(r)
+	c.msg.data, c.msg.length = nil, 0
+	return nil
+}
+
+// readWhole checks a message that is whole in memory, and takes over buf.
+func (c *call) readWhole(buf *buffer) error {
+	dec := decoders.Get().(*soapcodec.Decoder)
+	defer decoders.Put(dec)
+
+	doc, charset, err := xmlstream.DecodeBytes(buf.b, c.ct.Charset)
+	if err != nil {
+		buf.release()
+		return charsetError(err)
+	}
+	c.codec.Add(int64(len(doc)))
+	if converted := len(doc) == 0 || &doc[0] != &buf.b[0]; converted {
+		c.changed = true
+		buf.release()
+		buf = nil
+	}
+	c.msg.buf, c.msg.data = buf, doc
+	c.relabel(charset)
+
+	r := c.cand.settled()
+	if r == nil {
+		dec.SetOptions(soapcodec.Options{Limits: c.cand.limits().XML})
+		dec.ResetBytes(doc)
+		if err := dec.Head(); err != nil {
+			return c.messageError(err, dec)
+		}
+		if r, err = c.routeByFacts(dec.Facts()); err != nil {
+			return err
+		}
+	}
+	c.choose(r)
+	dec.SetOptions(r.decode)
+	dec.ResetBytes(doc)
+	if err := dec.Finish(); err != nil {
+		return c.messageError(err, dec)
+	}
+	c.take(dec.Facts())
+	if r.edits() {
+		if edits := dec.TakeEdits(); len(edits) > 0 {
+			out := newBuffer()
+			out.b = soapcodec.Apply(out.b, doc, edits)
+			if buf != nil {
+				buf.release()
+			}
+			c.msg.buf, c.msg.data = out, out.b
+			c.changed = true
+		}
+	}
+	c.msg.length = int64(len(c.msg.data))
+	return nil
+}
+
+// headSlack is what the decoder may read ahead of the head it looks for.
+const headSlack = 256 << 10
+
+// readStream begins to check a message of which prefix has been read. It
+// returns once the route is known and the first octets have passed the checks.
+func (c *call) readStream(prefix []byte, lim Limits) error {
+	// The prefix is copied: its pooled buffer must not live as long as the stream.
+	rd, err := xmlstream.NewReader(io.MultiReader(bytes.NewReader(slices.Clone(prefix)), c.src), c.ct.Charset)
+	if err != nil {
+		return charsetError(err)
+	}
+	c.changed = rd.Converted()
+	c.relabel(rd.Charset())
+
+	dec := soapcodec.NewDecoder(soapcodec.Options{Limits: lim.XML})
+	p := &pass{dec: dec, tee: tee{src: rd, most: lim.Buffer, tooMuch: headFault}}
+	r := c.cand.settled()
+	needHead := r == nil || c.ex.Framed || r.Node
+	if r == nil {
+		dec.Reset(&p.tee)
+		if err := dec.Head(); err != nil {
+			return c.messageError(err, dec)
+		}
+		if r, err = c.routeByFacts(dec.Facts()); err != nil {
+			return err
+		}
+		p.tee.restart()
+	}
+	c.choose(r)
+	c.src.max, c.src.ratio = r.limits.MaxMessage, r.limits.DecodeRatio
+	dec.SetOptions(r.decode)
+	dec.Reset(&p.tee)
+	if needHead {
+		if err := dec.Head(); err != nil {
+			return c.messageError(err, dec)
+		}
+	}
+	p.edits = r.edits()
+	p.tee.most = lim.Buffer + headSlack
+	if err := p.prime(int64(len(prefix))); err != nil {
+		return c.messageError(err, dec)
+	}
+	c.take(dec.Facts())
+
+	c.msg.length = -1
+	if !c.decoded && !c.changed && !p.edits {
+		c.msg.length = c.ex.Length
+	}
+	c.changed = c.changed || p.edits
+	if c.msg.length < 0 && r.backend.needsLength {
+		f, n, err := spool(c.h.opt.SpoolDir, p)
+		if err != nil {
+			return c.messageError(err, dec)
+		}
+		c.msg.spool, c.msg.length = f, n
+		c.codec.Add(p.tee.total())
+		return nil
+	}
+	c.msg.stream = &stream{r: &counted{r: p, pass: p, n: &c.codec}}
+	return nil
+}
+
+var headFault = &soapcodec.Fault{
+	Code:   soapcodec.CodeLimit,
+	Reason: "The header of the message is larger than what may be held of a message that streams.",
+}
+
+// counted adds what a pass has read to the octets that the codec looked at,
+// when it ends.
+type counted struct {
+	r    io.Reader
+	pass *pass
+	n    interface{ Add(int64) int64 }
+	done bool
+}
+
+func (r *counted) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if err != nil && !r.done {
+		r.done = true
+		r.n.Add(r.pass.tee.total())
+	}
+	return n, err
+}
+
+// routeByFacts chooses among the candidates by action and operation.
+func (c *call) routeByFacts(f *soapcodec.Facts) (*route, error) {
+	c.version = f.Version
+	r := c.cand.choose(action(c.ex.Header, c.ct, f), f.Operation)
+	if r == nil {
+		return nil, refuse(statusNoRoute, soapcodec.CodeNoRoute)
+	}
+	if c.src.n > r.limits.MaxMessage || c.ex.Length > r.limits.MaxMessage {
+		c.choose(r)
+		return nil, errTooLarge
+	}
+	return r, nil
+}
+
+func (c *call) choose(r *route) { c.route, c.fwd.route = r, r }
+
+// take keeps what later stages need of the envelope.
+func (c *call) take(f *soapcodec.Facts) {
+	c.version, c.action = f.Version, f.Action
+}
+
+// relabel notes that Content-Type needs another charset, so that label and
+// octets agree: they are UTF-8 from here on unless nothing was converted.
+func (c *call) relabel(charset string) {
+	switch {
+	case c.ct.Charset == "":
+	case c.changed:
+		c.recoded = true
+	case charset == "utf-8" && c.ct.Charset != "utf-8" && c.ct.Charset != "utf8" && c.ct.Charset != "us-ascii":
+		c.recoded = true // a byte order mark has overruled the label
+	}
+}
+
+// messageError keeps the version that a failed message had.
+func (c *call) messageError(err error, dec *soapcodec.Decoder) error {
+	if v := dec.Facts().Version; v != soapcodec.V0 {
+		c.version = v
+	}
+	return charsetError(err)
+}
+
+// charsetError gives an error of the charset conversion, which knows nothing
+// of SOAP, the form of the message's other errors.
+func charsetError(err error) error {
+	var own *soapcodec.Error
+	if errors.As(err, &own) {
+		return err
+	}
+	var syntax *xmlstream.SyntaxError
+	if !errors.As(err, &syntax) {
+		return err
+	}
+	code := soapcodec.CodeNotWellFormed
+	if errors.Is(err, xmlstream.ErrCharset) {
+		code = soapcodec.CodeCharset
+	}
+	return &soapcodec.Error{Code: code, Err: err}
+}

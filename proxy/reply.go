@@ -1,0 +1,425 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"soapway/soapcodec"
+	"soapway/xmlstream"
+)
+
+// reply turns a node's answer into the caller's (SPEC.md §3: "Backend statuses
+// and faults pass unchanged"). An answer that is no SOAP message is an error,
+// but for the cases that notSOAP names.
+func (c *call) reply(resp *Response, node int) (*Reply, error) {
+	if resp.Body == nil || resp.Length == 0 || bodiless(c.ex.Method, resp.Status) {
+		return c.emptyReply(resp, node)
+	}
+	if resp.Length > c.route.limits.MaxMessage {
+		return nil, &backendError{soapcodec.CodeReplyTooLarge, errTooLarge}
+	}
+	typ := first(resp.Header, "Content-Type")
+	ct, err := soapcodec.ParseContentType(typ)
+	coding := contentCoding(resp.Header)
+	if resp.Framed {
+		ct, err, coding = soapcodec.ContentType{}, nil, codingIdentity
+	}
+	if err != nil || !ct.IsSOAP() || coding == codingUnknown {
+		if resp.Length < 0 {
+			// Only reading tells whether there is a body at all.
+			var one [1]byte
+			if n, err := io.ReadFull(resp.Body, one[:]); n == 0 && err == io.EOF {
+				return c.emptyReply(resp, node)
+			}
+		}
+		return c.notSOAP(resp, node, errType(typ))
+	}
+	a := &answer{call: c, resp: resp, node: node, charset: ct.Charset, coding: coding}
+	if c.ex.Framed {
+		return a.forFramed()
+	}
+	return a.forHTTP()
+}
+
+// bodiless reports whether an answer has no content by its status or the
+// method, whatever its fields say (RFC 9110 §6.4.1).
+func bodiless(method string, status int) bool {
+	return method == "HEAD" || status == http.StatusNoContent || status == http.StatusNotModified || status < 200
+}
+
+type errType string
+
+func (e errType) Error() string {
+	return "proxy: the media type or coding of the answer is not one of SOAP: " + cut(string(e), 100)
+}
+
+// emptyReply passes an answer without a body on as it is.
+func (c *call) emptyReply(resp *Response, node int) (*Reply, error) {
+	c.tries.end()
+	if resp.Status == http.StatusOK && c.route.OneWay == OneWayNo && !bodiless(c.ex.Method, resp.Status) {
+		return nil, &backendError{soapcodec.CodeBackendNotSOAP, errEmpty}
+	}
+	c.outcome = OutcomeAnswered
+	if c.ex.Framed {
+		// A frame has no status: only success can be told without a fault.
+		if resp.Status >= 300 {
+			return nil, &backendError{soapcodec.CodeBackendNotSOAP, errEmpty}
+		}
+		return &Reply{Status: http.StatusAccepted, Header: http.Header{}, Version: c.version, CloseConnection: c.bodyLeft()}, nil
+	}
+	r := &Reply{Status: resp.Status, Header: c.replyHeader(resp, node), Version: c.version, CloseConnection: c.bodyLeft()}
+	if c.ex.Method == "HEAD" {
+		r.Length = resp.Length
+	}
+	return r, nil
+}
+
+var errEmpty = errors.New("proxy: the answer is empty")
+
+// notSOAP answers for a backend that sent something else. Redirects and client
+// errors keep their status, because the caller can act on them, but never their
+// content; all others are faults.
+func (c *call) notSOAP(resp *Response, node int, why error) (*Reply, error) {
+	c.tries.end()
+	failed := &backendError{soapcodec.CodeBackendNotSOAP, why}
+	if c.ex.Framed || resp.Framed || resp.Status < 300 || resp.Status >= 500 {
+		return nil, failed
+	}
+	h := http.Header{}
+	if resp.Status < 400 {
+		h = c.replyHeader(resp, node)
+		for k := range h {
+			if lower := strings.ToLower(k); strings.HasPrefix(lower, "content-") || lower == "etag" || lower == "last-modified" {
+				delete(h, k)
+			}
+		}
+		c.outcome = OutcomeAnswered
+	} else {
+		for _, k := range []string{"Www-Authenticate", "Retry-After", "Allow"} {
+			if v := field(resp.Header, k); len(v) > 0 {
+				h[k] = v
+			}
+		}
+		c.outcome, c.code, c.logged = OutcomeFailed, soapcodec.CodeBackendNotSOAP, failed
+	}
+	return &Reply{
+		Status: resp.Status, Header: h, Code: c.code, Version: c.version,
+		CloseConnection: c.bodyLeft(),
+	}, nil
+}
+
+// replyHeader makes the caller's fields.
+func (c *call) replyHeader(resp *Response, node int) http.Header {
+	h := c.fwd.replyHeader(resp.Header)
+	if l := first(h, "Location"); l != "" {
+		for k := range h {
+			if strings.EqualFold(k, "Location") {
+				h[k] = []string{c.route.mapLocation(l, c.publicBase(), c.route.backend.urls[node])}
+			}
+		}
+	}
+	return h
+}
+
+// publicBase is the URL that stands for the gateway in a Location: the
+// configured one, else what the caller used, as a trusted proxy tells it.
+func (c *call) publicBase() string {
+	if u := c.t.opt.PublicURL; u != "" {
+		return trimSlash(u)
+	}
+	scheme, host := c.fwd.scheme, c.fwd.host
+	if c.fwd.trusted {
+		if v := lastOf(first(c.ex.Header, "X-Forwarded-Proto")); v == "http" || v == "https" {
+			scheme = v
+		}
+		if v := lastOf(first(c.ex.Header, "X-Forwarded-Host")); v != "" {
+			host = v
+		}
+	}
+	return scheme + "://" + host
+}
+
+// lastOf is the last element of a list field: the one that the nearest proxy,
+// which is the trusted one, has written.
+func lastOf(list string) string {
+	return strings.TrimSpace(list[strings.LastIndexByte(list, ',')+1:])
+}
+
+// answer is a node's answer that may be an envelope.
+type answer struct {
+	*call
+	resp    *Response
+	node    int
+	charset string
+	coding  coding
+}
+
+// forHTTP checks the answer and keeps its octets: as a whole up to Buffer,
+// streaming beyond.
+func (a *answer) forHTTP() (*Reply, error) {
+	buf := newBuffer()
+	whole, err := buf.fill(a.resp.Body, a.route.limits.Buffer, a.resp.Length)
+	if err != nil {
+		buf.release()
+		return nil, replyError(&bodyError{err})
+	}
+	if !whole {
+		r, err := a.stream(buf.b)
+		buf.release()
+		return r, err
+	}
+	if len(buf.b) == 0 {
+		buf.release()
+		return a.emptyReply(a.resp, a.node)
+	}
+	a.tries.end() // the node's connection is free before the caller is served
+	dec := decoders.Get().(*soapcodec.Decoder)
+	defer decoders.Put(dec)
+	if err := a.checkWhole(dec, buf.b); err != nil {
+		buf.release()
+		return a.failed(err)
+	}
+	r := a.good(dec.Facts())
+	r.Body, r.Length, r.Close = bytes.NewReader(buf.b), int64(len(buf.b)), buf.release
+	return r, nil
+}
+
+// checkWhole checks an answer that is whole in memory, with its coding still on.
+func (a *answer) checkWhole(dec *soapcodec.Decoder, raw []byte) error {
+	dec.SetOptions(a.route.check)
+	if a.coding != codingIdentity {
+		src := newBody(bytes.NewReader(raw), a.coding, a.route.limits)
+		rd, err := xmlstream.NewReader(src, a.charset)
+		if err != nil {
+			return err
+		}
+		dec.Reset(rd)
+		err = dec.Finish()
+		a.codec.Add(src.n)
+		return err
+	}
+	doc, charset, err := xmlstream.DecodeBytes(raw, a.charset)
+	if err != nil {
+		return err
+	}
+	if a.resp.Framed {
+		a.charset = charset
+	}
+	a.codec.Add(int64(len(doc)))
+	dec.ResetBytes(doc)
+	return dec.Finish()
+}
+
+// good makes the reply of a checked answer, but for its body.
+func (a *answer) good(f *soapcodec.Facts) *Reply {
+	a.outcome = OutcomeAnswered
+	fault := isFault(f)
+	if fault {
+		a.outcome = OutcomeFault
+	}
+	r := &Reply{Status: a.resp.Status, Version: f.Version, CloseConnection: a.bodyLeft()}
+	r.Header = a.replyHeader(a.resp, a.node)
+	if a.resp.Framed {
+		// A framed node has no status and no media type: the binding of the
+		// envelope's version decides (SOAP 1.1 §6.2; SOAP 1.2 Part 2 §7.5.2.2).
+		r.Status = http.StatusOK
+		if fault {
+			r.Status = http.StatusInternalServerError
+			if f.Version == soapcodec.V12 && f.Fault != nil && f.Fault.Code == (soapcodec.QName{Space: soapcodec.NS12, Local: "Sender"}) {
+				r.Status = http.StatusBadRequest
+			}
+		}
+		setType(r.Header, f.Version.MediaType()+"; charset="+charsetLabel(a.charset))
+	}
+	return r
+}
+
+// charsetLabel names a charset in Content-Type. UTF-16 found by its byte order
+// mark has no byte order in its name (RFC 2781 §3.3), and US-ASCII is UTF-8.
+func charsetLabel(charset string) string {
+	switch charset {
+	case "utf-16le", "utf-16be":
+		return "utf-16"
+	case "us-ascii", "":
+		return "utf-8"
+	}
+	return charset
+}
+
+// isFault reports a Fault as the first child of Body, also when the decoder has
+// seen no more of it than its start tag.
+func isFault(f *soapcodec.Facts) bool {
+	return f.Fault != nil || f.Operation.Local == "Fault" && f.Operation.Space == f.Version.Namespace()
+}
+
+// failed answers for an answer that did not pass the checks.
+func (a *answer) failed(err error) (*Reply, error) {
+	var broken *bodyError
+	switch {
+	case errors.Is(err, errTooLarge):
+		return nil, &backendError{soapcodec.CodeReplyTooLarge, err}
+	case errors.As(err, &broken):
+		return nil, replyError(broken)
+	}
+	return a.notSOAP(a.resp, a.node, err)
+}
+
+// replyError is the error of a reply that broke off.
+func replyError(err *bodyError) error {
+	code := soapcodec.CodeBackendBroken
+	if errors.Is(err, errIdle) || os.IsTimeout(err.err) {
+		code = soapcodec.CodeBackendTimeout
+	}
+	return &backendError{code, err}
+}
+
+// stream passes an answer on that is too large for memory: prefix has been read
+// and is checked before the head of the reply is written.
+func (a *answer) stream(prefix []byte) (*Reply, error) {
+	p := &pass{raw: true, dec: soapcodec.NewDecoder(a.route.check)}
+	p.tee = tee{src: io.MultiReader(bytes.NewReader(bytes.Clone(prefix)), a.resp.Body), most: unlimited}
+	src := newBody(&p.tee, a.coding, a.route.limits)
+	rd, err := xmlstream.NewReader(src, a.charset)
+	if err != nil {
+		return a.failed(err)
+	}
+	p.dec.Reset(rd)
+	if err := p.prime(int64(len(prefix))); err != nil {
+		return a.failed(err)
+	}
+	if a.resp.Framed {
+		a.charset = rd.Charset()
+	}
+	r := a.good(p.dec.Facts())
+	r.Body = &replyBody{call: a.call, r: &counted{r: p, pass: p, n: &a.codec}}
+	r.Length = a.resp.Length
+	return r, nil
+}
+
+// forFramed makes an answer fit for a caller that has neither status, media
+// type nor coding: the envelope in UTF-8 and of known length.
+func (a *answer) forFramed() (*Reply, error) {
+	lim := a.route.limits
+	src := newBody(a.resp.Body, a.coding, lim)
+	hint := a.resp.Length
+	if a.coding != codingIdentity {
+		hint = -1
+	}
+	buf := newBuffer()
+	defer buf.release()
+	whole, err := buf.fill(src, lim.Buffer, hint)
+	if err != nil {
+		return a.failed(err)
+	}
+	if !whole {
+		return a.spooled(buf.b, src)
+	}
+	if len(buf.b) == 0 {
+		return a.emptyReply(a.resp, a.node)
+	}
+	a.tries.end()
+	doc, _, err := xmlstream.DecodeBytes(buf.b, a.charset)
+	if err != nil {
+		return a.failed(err)
+	}
+	a.codec.Add(int64(len(doc)))
+	dec := decoders.Get().(*soapcodec.Decoder)
+	defer decoders.Put(dec)
+	dec.SetOptions(a.route.check)
+	dec.ResetBytes(doc)
+	if err := dec.Finish(); err != nil {
+		return a.failed(err)
+	}
+	r := a.good(dec.Facts())
+	r.Status, r.Header = http.StatusOK, http.Header{}
+	buf.retain() // doc may lie in it
+	r.Body, r.Length, r.Close = bytes.NewReader(doc), int64(len(doc)), buf.release
+	return r, nil
+}
+
+// spooled checks a large answer on its way into a file, so that its length is
+// known before a frame begins.
+func (a *answer) spooled(prefix []byte, src io.Reader) (*Reply, error) {
+	rd, err := xmlstream.NewReader(io.MultiReader(bytes.NewReader(prefix), src), a.charset)
+	if err != nil {
+		return a.failed(err)
+	}
+	p := &pass{dec: soapcodec.NewDecoder(a.route.check)}
+	p.tee = tee{src: rd, most: a.route.limits.Buffer + headSlack, tooMuch: headFault}
+	p.dec.Reset(&p.tee)
+	f, n, err := spool(a.h.opt.SpoolDir, p)
+	a.codec.Add(p.tee.total())
+	if err != nil {
+		var disk *spoolError
+		if errors.As(err, &disk) {
+			return nil, err
+		}
+		return a.failed(err)
+	}
+	a.tries.end()
+	r := a.good(p.dec.Facts())
+	r.Status, r.Header = http.StatusOK, http.Header{}
+	r.Body, r.Length, r.Close = io.NewSectionReader(f, 0, n), n, func() { f.Close() }
+	return r, nil
+}
+
+// replyBody is the body of a streaming reply. Its error makes the listener cut
+// the caller's connection, and is what the log tells.
+type replyBody struct {
+	call *call
+	r    io.Reader
+}
+
+func (b *replyBody) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if err != nil && err != io.EOF && b.call.logged == nil {
+		c := b.call
+		c.logged = &backendError{soapcodec.CodeBackendBroken, err}
+		c.outcome, c.code = OutcomeFailed, soapcodec.CodeBackendBroken
+		var broken *bodyError
+		switch {
+		case c.ctx.Err() != nil:
+			c.outcome = OutcomeCancelled
+		case errors.Is(err, errIdle):
+			c.code = soapcodec.CodeBackendTimeout
+		case errors.Is(err, errTooLarge):
+			c.code = soapcodec.CodeReplyTooLarge
+		case !errors.As(err, &broken):
+			c.code = soapcodec.CodeBackendNotSOAP
+		}
+	}
+	return n, err
+}
+
+// passThrough sends a request that is not checked, and its answer as it is:
+// extra methods and requests for a description.
+func (c *call) passThrough() (*Reply, error) {
+	max := c.route.limits.MaxMessage
+	if c.ex.Length > max {
+		return nil, errTooLarge
+	}
+	c.src = newBody(c.ex.Body, codingIdentity, c.route.limits)
+	c.msg.length = c.ex.Length
+	if c.ex.Length != 0 {
+		c.msg.stream = &stream{r: c.src}
+	}
+	resp, node, err := c.attempt()
+	if err != nil {
+		return nil, err
+	}
+	c.outcome = OutcomeAnswered
+	r := &Reply{Status: resp.Status, Header: c.replyHeader(resp, node), Length: resp.Length, CloseConnection: c.bodyLeft()}
+	if resp.Body == nil || bodiless(c.ex.Method, resp.Status) {
+		c.tries.end()
+		if c.ex.Method != "HEAD" {
+			r.Length = 0
+		}
+		return r, nil
+	}
+	r.Body = &replyBody{call: c, r: &wire{r: resp.Body}}
+	return r, nil
+}

@@ -1,0 +1,46 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// spoolError is an error of the local disk, not of the message.
+type spoolError struct{ err error }
+
+func (e *spoolError) Error() string { return fmt.Sprintf("proxy: spool: %v", e.err) }
+func (e *spoolError) Unwrap() error { return e.err }
+
+// spool reads r to its end into a file that has no name any more, so that
+// nothing is left behind however this process ends. The octets count as
+// checked once it has returned.
+func spool(dir string, r io.Reader) (f *os.File, n int64, err error) {
+	f, err = os.CreateTemp(dir, "gateway-spool-")
+	if err != nil {
+		return nil, 0, &spoolError{err}
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		return nil, 0, &spoolError{err}
+	}
+	w := &spoolWriter{f: f}
+	n, err = io.Copy(w, struct{ io.Reader }{r})
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, n, nil
+}
+
+// spoolWriter marks the errors of the file, and keeps io.Copy to a buffer of
+// known size.
+type spoolWriter struct{ f *os.File }
+
+func (w *spoolWriter) Write(p []byte) (int, error) {
+	n, err := w.f.Write(p)
+	if err != nil {
+		err = &spoolError{err}
+	}
+	return n, err
+}

@@ -1,0 +1,172 @@
+package proxy
+
+import (
+	"net/netip"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"soapway/soapcodec"
+)
+
+// Table is a compiled [TableOptions]. It is immutable; an exchange keeps the
+// table it began with.
+type Table struct {
+	opt    TableOptions
+	via    string // value of our Via entry
+	byName map[string]*route
+	index  index
+	framed []*route // in list order: routes that a framed exchange can match
+}
+
+// route is a compiled [Route].
+type route struct {
+	Route
+	order   int
+	limits  Limits
+	backend *backend
+
+	path     string // exact path, or the path before "/*"
+	pathKind pathKind
+	host     string // lower case; "" = any
+	hostPort bool   // host has a port
+	headers  []fieldMatch
+	body     bool // a condition looks into the envelope
+
+	decode soapcodec.Options // of requests
+	check  soapcodec.Options // of replies
+	allow  string            // value of Allow
+}
+
+type pathKind uint8
+
+const (
+	anyPath pathKind = iota
+	exactPath
+	prefixPath
+)
+
+type fieldMatch struct{ name, value string }
+
+// backend is a compiled [Backend].
+type backend struct {
+	Backend
+	urls []nodeURL
+	// needsLength: a framed node may get the message, so its length must be
+	// known before it is sent.
+	needsLength bool
+}
+
+// Compile checks the options and builds the table. The error names every bad
+// option.
+func Compile(opt TableOptions) (*Table, error) {
+	opt = opt.withDefaults()
+	if err := opt.validate(); err != nil {
+		return nil, err
+	}
+	opt.TrustedProxies = slices.Clone(opt.TrustedProxies)
+	t := &Table{opt: opt, via: "1.1 " + opt.Via, byName: make(map[string]*route, len(opt.Routes))}
+
+	// Routes that share a Backend share its compiled form, and so its policy's state.
+	backends := map[*Backend]*backend{}
+	var ordered []*route
+	for i := range opt.Routes {
+		b := backends[opt.Routes[i].Backend]
+		if b == nil {
+			b = compileBackend(opt.Routes[i].Backend)
+			backends[opt.Routes[i].Backend] = b
+		}
+		r := compileRoute(opt.Routes[i], i, b)
+		t.byName[r.Name] = r
+		if r.MatchNone {
+			continue
+		}
+		ordered = append(ordered, r)
+		if r.pathKind == anyPath && r.host == "" && len(r.headers) == 0 {
+			t.framed = append(t.framed, r)
+		}
+	}
+	t.index = buildIndex(ordered)
+	return t, nil
+}
+
+func compileBackend(b *Backend) *backend {
+	c := &backend{Backend: b.withDefaults()}
+	for _, n := range c.Nodes {
+		u := parseNodeURL(n.Name())
+		c.urls = append(c.urls, u)
+		c.needsLength = c.needsLength || u.framed
+	}
+	return c
+}
+
+func compileRoute(r Route, order int, b *backend) *route {
+	c := &route{Route: r, order: order, limits: r.Limits.withDefaults(), backend: b}
+	m := r.Match
+	if r.MatchNone {
+		m = Match{}
+	}
+	switch {
+	case m.Path == "":
+	case strings.HasSuffix(m.Path, "/*"):
+		c.pathKind, c.path = prefixPath, strings.TrimSuffix(m.Path, "/*")
+	default:
+		c.pathKind, c.path = exactPath, m.Path
+	}
+	if m.Host != "" {
+		c.host = strings.ToLower(m.Host)
+		_, port := splitPort(c.host)
+		c.hostPort = port != ""
+	}
+	for name, value := range m.Headers {
+		c.headers = append(c.headers, fieldMatch{textproto.CanonicalMIMEHeaderKey(name), value})
+	}
+	c.body = m.Action != "" || m.Operation != soapcodec.QName{}
+	c.decode = soapcodec.Options{
+		Limits: r.Limits.XML, Accept11: r.Accept11, Accept12: r.Accept12,
+		Normalize: r.Normalize, Node: r.Node,
+	}
+	c.check = soapcodec.Options{Limits: r.Limits.XML}
+
+	allowed := []string{"POST"}
+	for _, m := range r.Methods {
+		if !slices.Contains(allowed, m) {
+			allowed = append(allowed, m)
+		}
+	}
+	c.allow = strings.Join(allowed, ", ")
+	return c
+}
+
+// edits reports whether the route may change octets of a message that is
+// already UTF-8.
+func (r *route) edits() bool { return r.Node || r.Normalize != soapcodec.Keep }
+
+// passes reports whether requests of this method go through unchecked because
+// the route's methods list it.
+func (r *route) passes(method string) bool {
+	return method != "POST" && slices.Contains(r.Methods, method)
+}
+
+// trusts reports whether the caller is one of the trusted proxies.
+func (t *Table) trusts(a netip.Addr) bool {
+	if len(t.opt.TrustedProxies) == 0 || !a.IsValid() {
+		return false
+	}
+	a = a.Unmap()
+	for _, p := range t.opt.TrustedProxies {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// splitPort splits "host:port"; an IPv6 literal keeps its brackets.
+func splitPort(hostport string) (host, port string) {
+	i := strings.LastIndexByte(hostport, ':')
+	if i < 0 || strings.HasSuffix(hostport, "]") || strings.Contains(hostport[:i], ":") && hostport[0] != '[' {
+		return hostport, ""
+	}
+	return hostport[:i], hostport[i+1:]
+}
