@@ -18,11 +18,10 @@ func (s *Scanner) declaration(i int) (Kind, error) {
 		name  string
 		valid func(v []byte) bool
 	}{{"encoding", isEncodingName}, {"standalone", isYesNo}} {
-		before := i
 		if c, err = s.blanks(&i); err != nil {
 			return 0, err
 		}
-		if i == before || c != attr.name[0] {
+		if i == hi || c != attr.name[0] {
 			continue
 		}
 		if i, err = s.pseudo(i, attr.name, attr.valid, errDeclaration); err != nil {

@@ -185,10 +185,15 @@ func (s *Scanner) next() (Kind, error) {
 // prologue skips one byte order mark and reads the XML declaration, which may
 // stand nowhere else (XML 1.0 §2.8). Its kind is 0 if there is none.
 func (s *Scanner) prologue() (Kind, error) {
-	if c, ok := s.at(0); ok && c == 0xEF {
-		if _, ok := s.at(2); ok && string(s.window()[:3]) == "\xEF\xBB\xBF" {
-			s.tok += 3
-			s.pos += 3
+	const mark = "\uFEFF"
+	if c, ok := s.at(0); ok && c == mark[0] {
+		marked, err := s.delimiter(0, mark)
+		if err != nil {
+			return 0, err
+		}
+		if marked {
+			s.tok += len(mark)
+			s.pos += len(mark)
 		}
 	}
 	const open = "<?xml"
