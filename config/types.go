@@ -12,7 +12,7 @@ type Config struct {
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
 	// PublicURL is the base for rewriting WSDL and Location; empty means what
 	// the client used.
-	PublicURL string `yaml:"public_url"`
+	PublicURL string `yaml:"public_url" rules:"url"`
 	// Namespaces maps the prefixes of QNames in this file to URIs. [QName]
 	// values are resolved already.
 	Namespaces map[string]string `yaml:"namespaces"`

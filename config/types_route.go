@@ -109,6 +109,9 @@ type Route struct {
 	Backend string `yaml:"backend"`
 	// To are the nodes of a backend that is this route's own. See [Config.BackendOf].
 	To []Node `yaml:"to" rules:"scalar"`
+	// Timeout is that of the route's own nodes, see [Backend.Timeout]; a route
+	// with a backend has the backend's, and this is 0.
+	Timeout Duration `yaml:"timeout" rules:"none"`
 	// Delivery is sync, queue or sync-then-queue.
 	Delivery Delivery `yaml:"delivery" default:"sync"`
 	// Hold is how long sync-then-queue tries before it stores.
@@ -134,7 +137,8 @@ type Route struct {
 	OneWay OneWay `yaml:"oneway" default:"auto"`
 	// EmptyPost is what a POST without a body does: refuse or pass.
 	EmptyPost EmptyPost `yaml:"empty_post" default:"refuse"`
-	// Methods are the methods that are passed through; POST carries SOAP.
+	// Methods are the methods that are taken. POST carries SOAP and is always
+	// among them, the others are passed through unchecked.
 	Methods []string `yaml:"methods" default:"POST"`
 	// SOAP is what happens to the envelope.
 	SOAP SOAP `yaml:"soap"`

@@ -1,0 +1,347 @@
+package config
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+)
+
+// check reports what is wrong between keys. It runs on the completed
+// configuration, also when single keys were bad, and says nothing more about
+// those.
+func (l *loader) check() {
+	l.checkListeners()
+	l.checkAdmin()
+	for _, name := range slices.Sorted(maps.Keys(l.cfg.Backends)) {
+		l.checkBackend(name, l.cfg.Backends[name])
+	}
+	l.checkNamespaces()
+	l.checkLimits(&l.cfg.Limits, "limits")
+	l.checkRoutes()
+	l.checkSites()
+	l.checkStore()
+}
+
+// need reports a problem with a key that was written and is right by itself.
+func (l *loader) need(key, message, hint string) {
+	if l.isSet(key) && !l.failed[key] {
+		l.reportKey(key, message, hint)
+	}
+}
+
+func (l *loader) checkListeners() {
+	names, addresses := map[string]string{}, map[string]string{}
+	for i := range l.cfg.Listeners {
+		ls := &l.cfg.Listeners[i]
+		path := l.items["listeners"][i]
+		l.unique(names, ls.Name, path, "listener")
+		l.reportAddress(addresses, ls.Address, path+".address")
+		if l.failed[path+".protocol"] {
+			continue
+		}
+		framed := ls.Protocol == ProtocolFramed
+		for _, k := range []string{"h2c", "engine", "timeouts.header"} {
+			if framed {
+				l.need(path+"."+k, "is for http listeners", "remove it, this one is framed")
+			}
+		}
+		for _, k := range []string{"length", "route"} {
+			if !framed {
+				l.need(path+"."+k, "is for framed listeners", "write protocol: framed, or remove it")
+			}
+		}
+		if ls.Route != "" && l.route(ls.Route) == nil {
+			l.need(path+".route", fmt.Sprintf("there is no route %s", quote(ls.Route)), l.didYouMean(ls.Route, l.routeNames()))
+		}
+		if ls.TLS != nil {
+			l.checkServerTLS(ls.TLS, path+".tls")
+		}
+		if ls.ProxyProtocol && len(l.cfg.TrustedProxies) == 0 {
+			l.need(path+".proxy_protocol", "no proxy is trusted", "list those that may send it in trusted_proxies")
+		}
+	}
+}
+
+// unique reports a name that an earlier item of the list has.
+func (l *loader) unique(seen map[string]string, name, path, kind string) {
+	if name == "" || l.failed[path+".name"] {
+		return
+	}
+	if first, twice := seen[name]; twice {
+		line := ""
+		if at, ok := l.places[first]; ok && at.line > 0 {
+			line = fmt.Sprintf("the first is in line %d, ", at.line)
+		}
+		l.report(l.placeOf(path+".name"), path, fmt.Sprintf("a second %s has the name %s", kind, quote(name)), line+"give one of them another name")
+		return
+	}
+	seen[name] = path
+}
+
+// reportAddress reports an address that is taken already. Port 0 never is.
+func (l *loader) reportAddress(seen map[string]string, address, key string) {
+	if _, port, err := net.SplitHostPort(address); err != nil || port == "0" {
+		return
+	}
+	if first, twice := seen[address]; twice {
+		l.need(key, fmt.Sprintf("%s is also %s", address, first), "give each listener its own address")
+		return
+	}
+	seen[address] = key
+}
+
+func (l *loader) checkAdmin() {
+	a := &l.cfg.Admin
+	host, port, err := net.SplitHostPort(a.Address)
+	if err != nil {
+		return
+	}
+	if !isLoopback(host) && a.Token.IsZero() && !l.failed["admin.token"] {
+		l.report(l.placeOf("admin.address"), "admin.token", "is required when admin listens off loopback", "set admin.token to file:PATH or ${NAME}, or keep the address 127.0.0.1:"+port)
+	}
+	for i := range l.cfg.Listeners {
+		if ls := &l.cfg.Listeners[i]; ls.Address == a.Address && port != "0" {
+			key := l.items["listeners"][i] + ".address"
+			if l.isSet("admin.address") {
+				key = "admin.address"
+			}
+			l.need(key, fmt.Sprintf("%s is the address of both listener %s and admin", a.Address, quote(ls.Name)), "give each its own address")
+		}
+	}
+	if a.TLS != nil {
+		l.checkServerTLS(a.TLS, "admin.tls")
+	}
+}
+
+func isLoopback(host string) bool {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr.Unmap().IsLoopback()
+	}
+	return strings.EqualFold(host, "localhost")
+}
+
+func (l *loader) checkServerTLS(t *ServerTLS, path string) {
+	if t.ACME != nil {
+		if t.Certificate != "" || t.Key != "" {
+			l.reportKey(path, "has both acme and a certificate of its own", "remove one")
+		}
+	} else {
+		l.pair(t.Certificate, t.Key, path, true)
+	}
+	if t.ClientAuth != "" && t.ClientCA == "" {
+		l.need(path+".client_auth", "needs client_ca", "name the PEM file of the authorities of the clients")
+	}
+}
+
+// pair checks that a certificate and its key are both there.
+func (l *loader) pair(certificate, key File, path string, required bool) bool {
+	switch {
+	case certificate == "" && key == "" && required:
+		l.reportKey(path, "has no certificate", "set certificate and key, or acme")
+	case certificate == "" && key != "":
+		l.need(path+".key", "needs a certificate", "set certificate too")
+	case certificate != "" && key == "":
+		l.need(path+".certificate", "needs a key", "set key too")
+	default:
+		return certificate != ""
+	}
+	return false
+}
+
+// checkClientTLS checks also that the files can be used: it is run for
+// backends, whose TLS this version acts on.
+func (l *loader) checkClientTLS(t *ClientTLS, path string) {
+	if l.pair(t.Certificate, t.Key, path, false) && !l.failed[path+".certificate"] && !l.failed[path+".key"] {
+		if _, err := tls.LoadX509KeyPair(string(t.Certificate), string(t.Key)); err != nil {
+			l.need(path+".certificate", "cannot be used with the key: "+shortError(err), "both are PEM files, and belong together")
+		}
+	}
+	if t.CA != "" && !l.failed[path+".ca"] {
+		data, err := os.ReadFile(string(t.CA))
+		if err != nil {
+			l.need(path+".ca", "cannot be read: "+shortError(err), "check the path and the permissions")
+		} else if !x509.NewCertPool().AppendCertsFromPEM(data) {
+			l.need(path+".ca", fmt.Sprintf("%s has no certificate", quote(string(t.CA))), "it must be a PEM file")
+		}
+	}
+	if t.Insecure && t.CA != "" {
+		l.need(path+".insecure", "makes ca useless", "remove one of them")
+	}
+}
+
+func (l *loader) checkBackend(name string, b *Backend) {
+	path := joined("backends", name)
+	if !isBackendName(name) {
+		at, ok := l.keyPlaces[path]
+		if !ok {
+			at = l.placeOf(path)
+		}
+		l.report(at, path, fmt.Sprintf("%s is not a name of a backend", quote(name)), "it has letters, digits, - and _")
+	}
+	l.checkNodes(b.Nodes, path+".nodes")
+	if b.TLS != nil {
+		l.checkClientTLS(b.TLS, path+".tls")
+		if !anyNode(b.Nodes, NodeURL.TLS) {
+			l.need(path+".tls", "no node of this backend uses TLS", "write https:// or framed+tls://, or remove it")
+		}
+	}
+	if !anyNode(b.Nodes, func(n NodeURL) bool { return !n.Framed() }) {
+		for _, k := range []string{"headers", "host", "redirects", "compress", "proxy"} {
+			l.need(path+"."+k, "is for http nodes", "remove it, all nodes are framed")
+		}
+	}
+	l.checkFields(b.Headers, path+".headers")
+	if b.HashBy.Kind != "" && b.Balance != BalanceHash {
+		l.need(path+".hash_by", "is for balance: hash", "set balance: hash, or remove it")
+	}
+	if b.Balance == BalanceHash && b.HashBy.Kind == "" && !l.failed[path+".hash_by"] {
+		l.need(path+".balance", "needs hash_by", "write hash_by: cookie:NAME, header:NAME, client or key")
+	}
+	if h := b.Health; h != nil {
+		ways := 0
+		for _, set := range []bool{h.Path != "", h.SOAP != "", h.TCP} {
+			if set {
+				ways++
+			}
+		}
+		if ways != 1 {
+			l.need(path+".health", "needs one way to check", "set one of path, soap and tcp")
+		}
+	}
+	if b.Probe.Initial > b.Probe.Max {
+		l.need(path+".probe", "initial is longer than max", "")
+	}
+}
+
+func anyNode(nodes []Node, f func(NodeURL) bool) bool {
+	return len(nodes) == 0 || slices.ContainsFunc(nodes, func(n Node) bool { return f(n.URL) })
+}
+
+func (l *loader) checkNodes(nodes []Node, path string) {
+	seen := map[NodeURL]bool{}
+	for i, n := range nodes {
+		if n.URL.Scheme == "" {
+			continue
+		}
+		if seen[n.URL] {
+			l.reportKey(indexed(path, i), fmt.Sprintf("the node %s stands twice", n.URL), "remove one, or give it a weight")
+		}
+		seen[n.URL] = true
+	}
+}
+
+// checkFields checks header fields that are added to requests: they must not
+// be those that the gateway itself writes.
+func (l *loader) checkFields(fields map[string]Secret, path string) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		key := joined(path, name)
+		lower := strings.ToLower(name)
+		switch {
+		case !isToken(name):
+			l.need(key, fmt.Sprintf("%s is not the name of a header field", quote(name)), "")
+		case lower == "host":
+			l.need(key, "Host is not added", "use the host of the node's URL, or host: client")
+		case slices.Contains(ownFields, lower) || strings.HasPrefix(lower, "gateway-"):
+			l.need(key, name+" is written by the gateway itself", "remove it")
+		case strings.ContainsFunc(fields[name].Reveal(), func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }):
+			l.need(key, "the value has a line end or another control character", "")
+		}
+	}
+}
+
+// ownFields are the fields that belong to the message's framing, its content
+// or the path it took.
+var ownFields = []string{
+	"connection", "content-encoding", "content-length", "content-type", "expect", "keep-alive", "proxy-connection",
+	"soapaction", "te", "trailer", "transfer-encoding", "upgrade", "via",
+}
+
+func (l *loader) checkNamespaces() {
+	for _, prefix := range slices.Sorted(maps.Keys(l.cfg.Namespaces)) {
+		key := joined("namespaces", prefix)
+		switch {
+		case !isNCName(prefix) || strings.HasPrefix(strings.ToLower(prefix), "xml"):
+			l.need(key, fmt.Sprintf("%s is not a prefix", quote(prefix)), "a prefix is a name without colon that does not begin with xml")
+		case l.cfg.Namespaces[prefix] == "":
+			l.need(key, "the URI is empty", "write {}local for names without a namespace")
+		}
+	}
+}
+
+func (l *loader) checkLimits(lim *Limits, path string) {
+	if !lim.MaxMessage.None() && lim.Buffer > lim.MaxMessage {
+		l.need(path+".buffer", fmt.Sprintf("%v is more than max_message, %v", lim.Buffer, lim.MaxMessage), "make it smaller")
+	}
+}
+
+func (l *loader) checkSites() {
+	s := l.cfg.Sites
+	if s == nil {
+		return
+	}
+	names := map[string]string{}
+	for i := range s.Links {
+		path := l.items["sites.links"][i]
+		l.unique(names, s.Links[i].Name, path, "link")
+		l.pair(s.Links[i].Certificate, s.Links[i].Key, path, false)
+	}
+	names = map[string]string{}
+	for i := range s.Accept {
+		a := &s.Accept[i]
+		path := l.items["sites.accept"][i]
+		l.unique(names, a.Name, path, "site")
+		for j, r := range a.Routes {
+			if l.route(r) == nil {
+				l.reportKey(indexed(path+".routes", j), fmt.Sprintf("there is no route %s", quote(r)), l.didYouMean(r, l.routeNames()))
+			}
+		}
+	}
+}
+
+func (l *loader) checkStore() {
+	s := &l.cfg.Store
+	if len(s.URL) > 0 {
+		l.need("store.dir", "is for the embedded store", "remove it or url")
+		return
+	}
+	for _, k := range []string{"replicas", "credentials", "tls", "monitor", "assume_synced"} {
+		l.need("store."+k, "is for a cluster", "set url, or remove it")
+	}
+}
+
+func (l *loader) route(name string) *Route {
+	for i := range l.cfg.Routes {
+		if l.cfg.Routes[i].Name == name {
+			return &l.cfg.Routes[i]
+		}
+	}
+	return nil
+}
+
+func (l *loader) routeNames() []string {
+	names := make([]string, len(l.cfg.Routes))
+	for i, r := range l.cfg.Routes {
+		names[i] = r.Name
+	}
+	return names
+}
+
+// didYouMean is the hint at a name that is not in a list.
+func (l *loader) didYouMean(name string, names []string) string {
+	if near := nearest(name, names); near != "" {
+		return "did you mean " + near + "?"
+	}
+	names = slices.DeleteFunc(slices.Clone(names), func(s string) bool { return s == "" })
+	if len(names) == 0 || len(names) > 8 {
+		return ""
+	}
+	slices.SortFunc(names, cmp.Compare)
+	return "there is " + strings.Join(names, ", ")
+}

@@ -1,0 +1,120 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// reservedPaths belong to the gateway on every HTTP listener.
+var reservedPaths = []string{"/_gateway/", "/_site/", "/.well-known/acme-challenge/"}
+
+func (l *loader) checkRoutes() {
+	names, matches := map[string]string{}, map[string]string{}
+	for i := range l.cfg.Routes {
+		r := &l.cfg.Routes[i]
+		path := l.items["routes"][i]
+		l.unique(names, r.Name, path, "route")
+		l.checkDestination(r, path)
+		l.checkMatch(r, path, matches)
+		l.checkLimits(&r.Limits.Limits, path+".limits")
+		l.checkMethods(r, path)
+		if len(r.SOAP.Accept) != len(slices.Compact(slices.Sorted(slices.Values(r.SOAP.Accept)))) {
+			l.need(path+".soap.accept", "a version stands twice", "")
+		} else if len(r.SOAP.Accept) == 0 {
+			l.need(path+".soap.accept", "accepts no version", "write 1.1, 1.2 or both")
+		}
+		if r.Retry.Initial > r.Retry.Max {
+			l.need(path+".retry", "initial is longer than max", "")
+		}
+		if s := r.Shadow; s != nil && s.Backend != "" && l.cfg.Backends[s.Backend] == nil {
+			l.need(path+".shadow.backend", fmt.Sprintf("there is no backend %s", quote(s.Backend)), l.didYouMean(s.Backend, l.backendNames()))
+		}
+	}
+}
+
+func (l *loader) backendNames() []string { return slices.Sorted(maps.Keys(l.cfg.Backends)) }
+
+// checkDestination checks that a route has one backend, and that it exists.
+func (l *loader) checkDestination(r *Route, path string) {
+	hasTo, hasBackend := l.isSet(path+".to"), l.isSet(path+".backend")
+	switch {
+	case hasTo && hasBackend:
+		l.need(path+".backend", "the route has both backend and to", "remove one")
+	case !hasTo && !hasBackend:
+		l.reportKey(path, "has no backend", "name one by backend, or write its nodes: to: [URL]")
+	case hasBackend && l.cfg.Backends[r.Backend] == nil:
+		l.need(path+".backend", fmt.Sprintf("there is no backend %s", quote(r.Backend)), l.didYouMean(r.Backend, l.backendNames()))
+	case hasTo && len(r.To) == 0 && !l.failed[path+".to"]:
+		l.need(path+".to", "has no node", "write to: [URL]")
+	case hasTo && r.Name != "" && l.cfg.Backends[r.Name] != nil:
+		l.need(path+".to", fmt.Sprintf("the nodes of this route are called %s, and so is a backend", quote(r.Name)), "use the backend, or rename one of them")
+	}
+	if !hasTo {
+		l.need(path+".timeout", "is for routes with their own nodes", "set timeout in the backend")
+	}
+	l.checkNodes(r.To, path+".to")
+}
+
+func (l *loader) checkMatch(r *Route, path string, seen map[string]string) {
+	m := &r.Match
+	key := path + ".match"
+	if m.None {
+		named := slices.ContainsFunc(l.cfg.Listeners, func(ls Listener) bool { return ls.Route == r.Name })
+		if !named {
+			l.need(key, "nothing reaches this route", "name it as the route of a framed listener, or write conditions")
+		}
+		return
+	}
+	for _, reserved := range reservedPaths {
+		if strings.HasPrefix(m.Path.Path+"/", reserved) {
+			l.need(key+".path", "belongs to the gateway itself", "choose another path than "+reserved)
+		}
+	}
+	if m.Host != "" {
+		if host, port, ok := hostPort(m.Host); !ok || port != "" {
+			l.need(key+".host", fmt.Sprintf("%s is not a host", quote(m.Host)), "write a name or an address, without port")
+		} else {
+			m.Host = strings.ToLower(host)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
+		if !isToken(name) {
+			l.need(joined(key+".headers", name), fmt.Sprintf("%s is not the name of a header field", quote(name)), "")
+		}
+	}
+	for k := range l.failed {
+		if k == key || strings.HasPrefix(k, key+".") {
+			return
+		}
+	}
+	// fmt prints maps in the order of their keys. Action is a pointer.
+	same := fmt.Sprintf("%q %v %v %v %q", m.Host, m.Path, m.Action != nil, m.Operation, m.Headers)
+	if m.Action != nil {
+		same += fmt.Sprintf("%q", *m.Action)
+	}
+	if first, twice := seen[same]; twice {
+		l.report(l.placeOf(key), path, fmt.Sprintf("matches the same messages as %s, which comes first", first), "add a condition, or remove one of them")
+		return
+	}
+	seen[same] = path
+}
+
+func (l *loader) checkMethods(r *Route, path string) {
+	seen := map[string]bool{}
+	for i, m := range r.Methods {
+		key := indexed(path+".methods", i)
+		switch {
+		case !isToken(m):
+			l.need(key, fmt.Sprintf("%s is not a method", quote(m)), "")
+		case m != strings.ToUpper(m):
+			l.need(key, fmt.Sprintf("%s is not in upper case", quote(m)), "did you mean "+strings.ToUpper(m)+"?")
+		case m == "CONNECT":
+			l.need(key, "CONNECT cannot be passed through", "remove it")
+		case seen[m]:
+			l.need(key, m+" stands twice", "remove one")
+		}
+		seen[m] = true
+	}
+}

@@ -1,0 +1,240 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Options are the sources of a load beside the file. The zero value reads the
+// file alone.
+type Options struct {
+	// Env is the environment as os.Environ gives it.
+	Env []string
+	// Set holds values by key, above all other sources, such as
+	// "admin.address": "127.0.0.1:9000". It is for command line flags.
+	Set map[string]string
+}
+
+// Find returns the path of the configuration: explicit unless it is empty,
+// else gateway.yaml in the working folder, else
+// /etc/gateway/gateway.yaml. When there is none the error is
+// fs.ErrNotExist and names both places. Whether an explicit file exists is
+// left to [Load].
+func Find(explicit string) (string, error) {
+	return find(explicit, "gateway.yaml", "/etc/gateway/gateway.yaml")
+}
+
+func find(explicit string, places ...string) (string, error) {
+	if explicit != "" {
+		return explicit, nil
+	}
+	for _, p := range places {
+		_, err := os.Stat(p)
+		if err == nil {
+			return p, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("config: %w", err)
+		}
+	}
+	return "", fmt.Errorf("config: no configuration, looked for %s: %w", strings.Join(places, " and "), fs.ErrNotExist)
+}
+
+// Load reads, completes and checks a configuration. What is wrong with it is
+// a [Problems], all at once; another error is that of reading the file.
+func Load(path string, opt Options) (*Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return LoadBytes(path, data, opt)
+}
+
+// LoadBytes is [Load] of a file at path with the given content: relative paths
+// in it are relative to the folder of path.
+func LoadBytes(path string, data []byte, opt Options) (*Config, error) {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	l := &loader{
+		path:      path,
+		dir:       filepath.Dir(full),
+		cfg:       &Config{},
+		files:     map[string]bool{full: true},
+		places:    map[string]place{},
+		keyPlaces: map[string]place{},
+		setIndex:  map[string]int{},
+		items:     map[string][]string{},
+		failed:    map[string]bool{},
+		meant:     map[string]bool{},
+	}
+	l.run(data, opt)
+	if len(l.problems) > 0 {
+		return nil, l.problems.sort()
+	}
+	return l.cfg, nil
+}
+
+// A loader is one load.
+type loader struct {
+	path, dir string
+	cfg       *Config
+	problems  Problems
+
+	files     map[string]bool     // to watch
+	places    map[string]place    // of the value of each key that was written
+	keyPlaces map[string]place    // of the key itself, where it stands in the file
+	set       []setKey            // every key that was written
+	setIndex  map[string]int      // path -> set
+	items     map[string][]string // path of a list -> paths of its items
+	failed    map[string]bool     // keys with a problem of their own
+	meant     map[string]bool     // keys that an unknown one was taken for
+	values    int                 // decoded so far
+}
+
+// report notes a problem with a key.
+func (l *loader) report(at place, key, message, hint string) {
+	p := Problem{File: l.path, Key: key, Message: message, Hint: hint}
+	p.at(at)
+	l.problems = append(l.problems, p)
+	l.failed[key] = true
+}
+
+// reportKey notes a problem at the place of a key, or of the nearest one above
+// it that was written.
+func (l *loader) reportKey(key, message, hint string) {
+	l.report(l.placeOf(key), key, message, hint)
+}
+
+func (l *loader) placeOf(key string) place {
+	for k := key; ; {
+		if at, ok := l.places[k]; ok {
+			return at
+		}
+		i := strings.LastIndexAny(k, ".[")
+		if i < 0 {
+			return place{source: l.path}
+		}
+		k = k[:i]
+	}
+}
+
+// run goes through the sources, then completes and checks the result.
+func (l *loader) run(data []byte, opt Options) {
+	env := map[string]string{}
+	for _, e := range opt.Env {
+		if name, value, ok := strings.Cut(e, "="); ok {
+			env[name] = value
+		}
+	}
+	root := reflect.ValueOf(l.cfg).Elem()
+	l.setDefaults(root)
+	used := map[string]bool{}
+	tree := parseTree(l.path, data, expander(env, used), l.report)
+	if tree == nil && len(l.problems) > 0 {
+		return // nothing more can be said about a file that is not YAML
+	}
+	start := place{source: l.path, line: 1, col: 1}
+	if tree != nil {
+		// QNames anywhere in the file need the prefixes.
+		slices.SortStableFunc(tree.entries, func(a, b entry) int {
+			switch {
+			case a.key == b.key:
+				return 0
+			case a.key == "namespaces":
+				return -1
+			case b.key == "namespaces":
+				return 1
+			}
+			return 0
+		})
+		start = tree.at
+		if tree.kind == mapping {
+			l.decodeStruct(root, tree, "", "", rules{})
+		} else {
+			l.report(tree.at, "", fmt.Sprintf("%s where the keys of a configuration belong", tree.kind), "such as listeners: and routes:")
+			return
+		}
+	}
+	vars := l.variables()
+	l.applyEnv(env, used, vars)
+	l.applySet(opt.Set, vars)
+	l.checkRequired(root, "", start)
+	l.finish(vars)
+	l.checkNotYet()
+	l.check()
+}
+
+// finish fills in the defaults that depend on other keys and what a Config
+// knows about itself.
+func (l *loader) finish(vars []variable) {
+	c := l.cfg
+	m := &meta{path: l.path, places: l.places, inline: map[string]*Backend{}}
+	for _, v := range vars {
+		m.vars = append(m.vars, Variable{Name: v.name, Key: v.path})
+	}
+	for file := range l.files {
+		m.files = append(m.files, file)
+	}
+	slices.Sort(m.files)
+	if !l.isSet("limits.buffer") && !c.Limits.MaxMessage.None() {
+		c.Limits.Buffer = min(c.Limits.Buffer, c.Limits.MaxMessage)
+	}
+	for i := range c.Routes {
+		r := &c.Routes[i]
+		path := l.items["routes"][i]
+		l.inheritLimits(&r.Limits.Limits, path+".limits")
+		if r.Assurance == "" {
+			r.Assurance = AtLeastOnce
+			if r.Delivery == DeliverySync {
+				r.Assurance = AtMostOnce
+			}
+		}
+		if !slices.Contains(r.Methods, "POST") {
+			r.Methods = append([]string{"POST"}, r.Methods...)
+		}
+		if len(r.To) > 0 {
+			b := &Backend{}
+			l.setDefaults(reflect.ValueOf(b).Elem())
+			b.Nodes = r.To
+			if r.Timeout == 0 {
+				r.Timeout = b.Timeout
+			}
+			b.Timeout = r.Timeout
+			m.inline[r.Name] = b
+		}
+	}
+	for i := range c.Listeners {
+		if t := c.Listeners[i].TLS; t != nil && t.ClientCA != "" && t.ClientAuth == "" {
+			t.ClientAuth = ClientAuthRequire
+		}
+	}
+	c.meta = m
+}
+
+// inheritLimits gives a route the limits of the whole gateway where it sets
+// none of its own.
+func (l *loader) inheritLimits(own *Limits, path string) {
+	v, global := reflect.ValueOf(own).Elem(), reflect.ValueOf(l.cfg.Limits)
+	for _, f := range fieldsOf(v.Type()) {
+		if !l.isSet(joined(path, f.key)) {
+			v.FieldByIndex(f.index).Set(global.FieldByIndex(f.index))
+		}
+	}
+	if !l.isSet(path+".buffer") && !own.MaxMessage.None() {
+		own.Buffer = min(own.Buffer, own.MaxMessage)
+	}
+}

@@ -1,0 +1,152 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+)
+
+// unbuilt is a key of which this version does not do all that the file can ask.
+type unbuilt struct {
+	// schema is the key, with everything below it: routes[].retry is also
+	// routes[].retry.factor. A * is any name.
+	schema string
+	// fine says for which values there is nothing to do, so that they are
+	// true of this version too; nil is none.
+	fine func(v any) bool
+	// instead says what works now.
+	instead string
+}
+
+// notYet lists what is refused as "not available yet". A key leaves this list
+// in the change that builds it.
+var notYet = []unbuilt{
+	{"listeners[].tls", isNil, "put a TLS proxy in front"},
+	{"listeners[].h2c", is(false), "HTTP/1.1 works"},
+	{"listeners[].engine", is(EngineStd), "remove the key, engine std is used"},
+	{"listeners[].proxy_protocol", is(false), "X-Forwarded-For from trusted_proxies works"},
+	{"backends.*.nodes[].weight", is(1), "all nodes have weight 1"},
+	{"routes[].to[].weight", is(1), "all nodes have weight 1"},
+	{"backends.*.nodes[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
+	{"routes[].to[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
+	{"backends.*.balance", isOneOf(BalanceLeastRequests, BalanceRoundRobin), "use least-requests or round-robin"},
+	{"backends.*.hash_by", nil, "use balance: least-requests or round-robin"},
+	{"backends.*.health", isNil, "nodes are only judged by the messages they get"},
+	{"backends.*.outlier", nil, "a node that cannot be reached is passed over message by message"},
+	{"backends.*.probe", nil, "nothing is stored in this version"},
+	{"backends.*.max_concurrency", is(Count(none)), "max_connections works"},
+	{"backends.*.queue_wait", nil, "max_connections works"},
+	{"backends.*.proxy", isZero, "nodes are connected to directly"},
+	{"backends.*.resolve", nil, "names are looked up for each new connection"},
+	{"backends.*.redirects", is(RedirectsPass), "redirects are passed to the caller"},
+	{"backends.*.compress", is(CompressOff), "requests go on uncompressed"},
+	{"routes[].delivery", is(DeliverySync), "only sync works"},
+	{"routes[].hold", nil, "nothing is stored in this version"},
+	{"routes[].assurance", is(AtMostOnce), "sync routes are at-most-once"},
+	{"routes[].retry", nil, "nothing is stored in this version"},
+	{"routes[].order_by", isNoOrder, "nothing is stored in this version"},
+	{"routes[].on_dead", is(OnDeadContinue), "nothing is stored in this version"},
+	{"routes[].dedup", isNil, "nothing is stored in this version"},
+	{"routes[].reply", is(ReplyDiscard), "the caller of a sync route gets the answer"},
+	{"routes[].reply_keep", nil, "the caller of a sync route gets the answer"},
+	{"routes[].reply_hosts", isEmpty, "the caller of a sync route gets the answer"},
+	{"routes[].empty_post", is(EmptyPostRefuse), "a POST without a body is refused"},
+	{"routes[].soap.translate", is(TranslateNone), "messages keep their version"},
+	{"routes[].soap.strict", is(false), "input is taken leniently"},
+	{"routes[].soap.normalize", isOneOf(NormalizeKeep, NormalizeEnvelope), "use keep or envelope"},
+	{"routes[].soap.wsa_to", is(WSAToKeep), "wsa:To is kept"},
+	{"routes[].soap.add", isZero, "add what you need at the client"},
+	{"routes[].soap.mark", is(MarkHeader), "use header"},
+	{"routes[].wsdl", isWSDLOff, "use off; with methods: [GET] the backend's WSDL passes unchanged"},
+	{"routes[].wsdl_hosts", isEmpty, "with methods: [GET] the backend's WSDL passes unchanged"},
+	{"routes[].wsdl_check", is(WSDLCheckNone), "match.operation selects operations"},
+	{"routes[].limits.rate", isZero, "the sizes of limits work"},
+	{"routes[].limits.rate_per_client", isZero, "the sizes of limits work"},
+	{"routes[].limits.concurrency", is(Count(none)), "max_connections of the listener and the backend work"},
+	{"routes[].auth", isNil, "protect the listener's address"},
+	{"routes[].allow", isEmpty, "protect the listener's address"},
+	{"routes[].store_credentials", is(false), "nothing is stored in this version"},
+	{"routes[].shadow", isNil, "remove the key"},
+	{"routes[].redact", isEmpty, "bodies are never logged"},
+	{"routes[].quota", isNil, "nothing is stored in this version"},
+	{"store", nil, "nothing is stored in this version"},
+	{"sites", isNil, "remove the key"},
+	{"admin.tls", isNil, "keep admin on loopback, or put a TLS proxy in front"},
+	{"admin.audit", isZero, "remove the key"},
+	{"telemetry", nil, "/metrics on the admin address works"},
+	{"access_log", isAccessOff, "log.level debug shows each exchange"},
+	{"alerts", nil, "watch /metrics on the admin address"},
+}
+
+func is(want any) func(any) bool { return func(v any) bool { return v == want } }
+
+func isOneOf(want ...any) func(any) bool {
+	return func(v any) bool {
+		for _, w := range want {
+			if v == w {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func isNil(v any) bool       { rv := reflect.ValueOf(v); return rv.Kind() == reflect.Pointer && rv.IsNil() }
+func isZero(v any) bool      { return reflect.ValueOf(v).IsZero() }
+func isEmpty(v any) bool     { return reflect.ValueOf(v).Len() == 0 }
+func isNoOrder(v any) bool   { o, ok := v.(OrderBy); return ok && (o.Kind == OrderNone || o.Kind == "") }
+func isWSDLOff(v any) bool   { w, ok := v.(WSDL); return ok && w.Mode == WSDLOff }
+func isAccessOff(v any) bool { o, ok := v.(Output); return ok && o.Mode == OutputOff }
+func notSite(v any) bool     { n, ok := v.(NodeURL); return ok && n.Scheme != NodeSite }
+
+// findUnbuilt returns the entry of notYet that covers a key of the schema, and
+// whether it is the entry's own key, not one below it.
+func findUnbuilt(schema string) (entry *unbuilt, exact bool) {
+	for i := range notYet {
+		rest, found := strings.CutPrefix(schema, notYet[i].schema)
+		if found && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return &notYet[i], rest == ""
+		}
+	}
+	return nil, false
+}
+
+// checkNotYet refuses what was asked for and is not built. A section that is
+// not built is one problem, however many keys it has.
+func (l *loader) checkNotYet() {
+	reported := map[string]bool{}
+	for _, k := range l.set {
+		u, exact := findUnbuilt(k.schema)
+		if u == nil || l.failed[k.path] {
+			continue
+		}
+		section := k.path
+		if exact {
+			if u.fine != nil && u.fine(k.value.Interface()) {
+				continue
+			}
+		} else {
+			section = sectionOf(k.path, k.schema[len(u.schema):])
+			if l.isSet(section) {
+				continue // it has been judged as a whole
+			}
+		}
+		if !reported[section] {
+			reported[section] = true
+			at := k.at
+			if key, ok := l.keyPlaces[k.path]; ok && at.name == "" {
+				at = key
+			}
+			l.report(at, k.path, "not available yet", u.instead)
+		}
+	}
+}
+
+// sectionOf cuts from a path as many parts as rest, the end of its schema, has.
+func sectionOf(path, rest string) string {
+	for range strings.Count(rest, ".") + strings.Count(rest, "[") {
+		if i := strings.LastIndexAny(path, ".["); i >= 0 {
+			path = path[:i]
+		}
+	}
+	return path
+}
