@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -36,8 +37,16 @@ func (l *loader) need(key, message, hint string) {
 	}
 }
 
+func (l *loader) needIf(wrong bool, key, message, hint string) {
+	if wrong {
+		l.need(key, message, hint)
+	}
+}
+
 func (l *loader) checkListeners() {
 	names, addresses := map[string]string{}, map[string]string{}
+	var def Listener
+	l.setDefaults(reflect.ValueOf(&def).Elem())
 	for i := range l.cfg.Listeners {
 		ls := &l.cfg.Listeners[i]
 		path := l.items["listeners"][i]
@@ -46,16 +55,17 @@ func (l *loader) checkListeners() {
 		if l.failed[path+".protocol"] {
 			continue
 		}
-		framed := ls.Protocol == ProtocolFramed
-		for _, k := range []string{"h2c", "engine", "timeouts.header"} {
-			if framed {
-				l.need(path+"."+k, "is for http listeners", "remove it, this one is framed")
-			}
-		}
-		for _, k := range []string{"length", "route"} {
-			if !framed {
-				l.need(path+"."+k, "is for framed listeners", "write protocol: framed, or remove it")
-			}
+		// A key of the other protocol is a mistake only where it asks for
+		// something: its default asks for nothing.
+		if ls.Protocol == ProtocolFramed {
+			const message, hint = "is for http listeners", "remove it, this one is framed"
+			l.needIf(ls.H2C, path+".h2c", message, hint)
+			l.needIf(ls.Engine != def.Engine, path+".engine", message, hint)
+			l.needIf(ls.Timeouts.Header != def.Timeouts.Header, path+".timeouts.header", message, hint)
+		} else {
+			const message, hint = "is for framed listeners", "write protocol: framed, or remove it"
+			l.needIf(ls.Length != def.Length, path+".length", message, hint)
+			l.needIf(ls.Route != "", path+".route", message, hint)
 		}
 		if ls.Route != "" && l.route(ls.Route) == nil {
 			l.need(path+".route", fmt.Sprintf("there is no route %s", quote(ls.Route)), l.didYouMean(ls.Route, l.routeNames()))
@@ -193,9 +203,12 @@ func (l *loader) checkBackend(name string, b *Backend) {
 		}
 	}
 	if !anyNode(b.Nodes, func(n NodeURL) bool { return !n.Framed() }) {
-		for _, k := range []string{"headers", "host", "redirects", "compress", "proxy"} {
-			l.need(path+"."+k, "is for http nodes", "remove it, all nodes are framed")
-		}
+		const message, hint = "is for http nodes", "remove it, all nodes are framed"
+		l.needIf(len(b.Headers) > 0, path+".headers", message, hint)
+		l.needIf(b.Host != HostNode, path+".host", message, hint)
+		l.needIf(b.Redirects != RedirectsPass, path+".redirects", message, hint)
+		l.needIf(b.Compress != CompressOff, path+".compress", message, hint)
+		l.needIf(!b.Proxy.IsZero(), path+".proxy", message, hint)
 	}
 	l.checkFields(b.Headers, path+".headers")
 	if b.HashBy.Kind != "" && b.Balance != BalanceHash {

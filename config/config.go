@@ -1,5 +1,7 @@
 package config
 
+import "strings"
+
 // meta is what a Config knows about where it came from.
 type meta struct {
 	path   string
@@ -57,8 +59,21 @@ func (c *Config) Problem(key, message, hint string) Problem {
 
 func (m *meta) problem(key, message, hint string) Problem {
 	p := Problem{File: m.path, Key: key, Message: message, Hint: hint}
-	if at, ok := m.places[key]; ok {
-		p.at(at)
-	}
+	p.at(nearestPlace(m.places, key))
 	return p
+}
+
+// nearestPlace returns where a key was written, or else the nearest key above
+// it that was.
+func nearestPlace(places map[string]place, key string) place {
+	for {
+		if at, ok := places[key]; ok {
+			return at
+		}
+		i := strings.LastIndexAny(key, ".[")
+		if i < 0 {
+			return place{}
+		}
+		key = key[:i]
+	}
 }

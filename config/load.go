@@ -119,18 +119,7 @@ func (l *loader) reportKey(key, message, hint string) {
 	l.report(l.placeOf(key), key, message, hint)
 }
 
-func (l *loader) placeOf(key string) place {
-	for k := key; ; {
-		if at, ok := l.places[k]; ok {
-			return at
-		}
-		i := strings.LastIndexAny(k, ".[")
-		if i < 0 {
-			return place{source: l.path}
-		}
-		k = k[:i]
-	}
-}
+func (l *loader) placeOf(key string) place { return nearestPlace(l.places, key) }
 
 // run goes through the sources, then completes and checks the result.
 func (l *loader) run(data []byte, opt Options) {

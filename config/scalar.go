@@ -63,6 +63,9 @@ func (l *loader) setScalar(v reflect.Value, text, shown string, r rules) error {
 	case *Output:
 		return l.output(p, text)
 	case **string:
+		if text == "" {
+			return bad("remove the key to take any", "must not be empty")
+		}
 		*p = &text
 		return nil
 	case *string:

@@ -176,8 +176,7 @@ type Match struct {
 	// Path is compared with the raw request target: exact, or a prefix written
 	// /prefix/*.
 	Path PathPattern `yaml:"path"`
-	// Action is the SOAP action, octet for octet; nil is any, and an empty
-	// string asks for an empty action.
+	// Action is the SOAP action, octet for octet; nil is any. Never empty.
 	Action *string `yaml:"action"`
 	// Operation is the first element in the Body; zero is any.
 	Operation QName `yaml:"operation"`
