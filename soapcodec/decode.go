@@ -17,7 +17,7 @@ var (
 	errVersion       = errors.New("this SOAP version is not accepted here")
 	errChild         = errors.New("an element other than Header or Body stands before Body")
 	errSecondHeader  = errors.New("a second Header")
-	errHeaderLate    = errors.New("Header must stand before Body")
+	errHeaderLate    = errors.New("the Header must stand before Body")
 	errSecondBody    = errors.New("a second Body")
 	errNoBody        = errors.New("the Envelope has no Body")
 	errTrailer       = errors.New("an element stands after Body")
