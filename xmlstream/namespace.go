@@ -189,14 +189,11 @@ func (x *scope) lookup(prefix []byte) (uri int, ok bool) {
 // ones of their bucket. They are off (heads is nil) while the stack is short.
 type chains struct {
 	heads []int // newest entry of a bucket plus one; 0 = none
-	spare []int // heads of an earlier document, for reuse
+	store []int // what heads is a part of, kept for the next document
 }
 
 func (c *chains) reset() {
-	if c.heads != nil {
-		c.spare = recycle(c.heads)
-	}
-	c.heads = nil
+	c.heads, c.store = nil, recycle(c.store)
 }
 
 // on reports that the stack, now n long, has outgrown the buckets: the caller
@@ -209,13 +206,11 @@ func (c *chains) on(n int) bool {
 	for size < 2*n {
 		size *= 2
 	}
-	if cap(c.spare) >= size {
-		c.heads = c.spare[:size]
-		clear(c.heads)
-		c.spare = nil
-	} else {
-		c.heads = make([]int, size)
+	if cap(c.store) < size {
+		c.store = make([]int, size)
 	}
+	c.heads = c.store[:size]
+	clear(c.heads)
 	return true
 }
 
