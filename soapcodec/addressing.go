@@ -143,7 +143,7 @@ type collector struct {
 	buf   []byte
 }
 
-// maxCollected is the largest buffer that stays for the next message.
+// maxCollected is the largest scratch buffer that stays for the next message.
 const maxCollected = 64 << 10
 
 func (c *collector) reset() {

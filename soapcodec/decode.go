@@ -113,6 +113,9 @@ func (d *Decoder) reset() {
 	d.faultRoom = FaultFacts{Subcodes: d.faultRoom.Subcodes[:0]}
 	d.addr = addressing{}
 	d.text.reset()
+	if cap(d.value) > maxCollected {
+		d.value = nil
+	}
 	d.fault = faultReader{}
 	d.notUnderstood = nil
 	d.edits.reset(d.opt.Normalize == Envelope)

@@ -23,11 +23,11 @@
 // # Limits
 //
 // Besides [xmlstream.Limits]: at most 1024 header blocks, and at most 4 KiB in
-// an addressing value, white space included, because routes and duplicate checks
-// depend on it whole;
-// both break as [CodeLimit]. A role and the code of a received fault are cut at
-// 4 KiB, its reason, node and role at 1 KiB, and no more than 16 subcodes and 64
-// QNames that were not understood are kept: nothing that is compared is longer.
+// an addressing value (white space included), because routes and duplicate
+// checks depend on it whole; both break as [CodeLimit]. A role and the code of
+// a received fault are cut at 4 KiB, its reason, node and role at 1 KiB, and no
+// more than 16 subcodes and 64 QNames that were not understood are kept: nothing
+// that is compared is longer.
 //
 // # Errors and faults
 //
