@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -22,9 +21,6 @@ type Options struct {
 	// Token is what callers must present as a bearer token. Default: none is
 	// asked for, which is right on the loopback only.
 	Token string
-
-	// TLS makes the listener speak TLS. Default: plain HTTP.
-	TLS *tls.Config
 
 	// Ready returns why the gateway is not ready, a reason each; none means
 	// that it is. It must be fast: probes call it. Default: always ready.
@@ -70,7 +66,6 @@ func New(ln net.Listener, opt Options) *Server {
 		ReadTimeout:       replyTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHead,
-		TLSConfig:         s.opt.TLS,
 		ErrorLog:          slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug),
 		// Requests see the cut of the gateway, so that a profile of minutes
 		// does not hold up its stop.
@@ -87,13 +82,7 @@ func (s *Server) Addr() net.Addr { return s.ln.Addr() }
 // Its shape is that of a part in package lifecycle.
 func (s *Server) Run(stop, cut context.Context) error {
 	failed := make(chan error, 1)
-	go func() {
-		if s.opt.TLS != nil {
-			failed <- s.http.ServeTLS(s.ln, "", "")
-		} else {
-			failed <- s.http.Serve(s.ln)
-		}
-	}()
+	go func() { failed <- s.http.Serve(s.ln) }()
 	select {
 	case err := <-failed:
 		s.halt(err)

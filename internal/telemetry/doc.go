@@ -9,9 +9,8 @@
 //
 // Labels are bounded whatever a sender does. Routes come from the
 // configuration, outcomes and results are enumerations. Operations and fault
-// codes are words from messages: an operation gets a label value of its own
-// once a request for it was answered, up to [maxOperations] for a route, and
-// everything else is counted as "other".
+// codes get label values of their own up to [maxOperations] for a route;
+// everything beyond is counted as "other".
 //
 // # Logs
 //

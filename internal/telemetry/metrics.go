@@ -38,12 +38,14 @@ type Metrics struct {
 	// series caches the children of requests and duration, so that an
 	// exchange costs one map lookup and no label hashing (BenchmarkRequest).
 	series sync.Map // seriesKey -> *series
-	count  sync.Map // string, reason+result -> prometheus.Counter, of attempts
+	count  sync.Map // attemptKey -> prometheus.Counter
 
 	mu         sync.Mutex
-	operations map[string]int      // route -> operations named so far; guarded by mu
-	codes      map[string]struct{} // fault codes named so far; guarded by mu
+	operations map[string]map[string]struct{} // route -> operations named so far; guarded by mu
+	codes      map[string]struct{}            // fault codes named so far; guarded by mu
 }
+
+type attemptKey struct{ route, result string }
 
 type seriesKey struct{ route, operation, outcome string }
 
@@ -68,7 +70,7 @@ func NewMetrics() *Metrics {
 		}, []string{"route", "operation"}),
 		faults: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gateway_faults_total",
-			Help: "SOAP faults given to callers, by route and code.",
+			Help: "Faults and refusals that the gateway made itself, by route and code.",
 		}, []string{"route", "code"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gateway_attempts_total",
@@ -82,7 +84,7 @@ func NewMetrics() *Metrics {
 			Name: "gateway_codec_bytes_total",
 			Help: "Octets of XML checked.",
 		}),
-		operations: map[string]int{},
+		operations: map[string]map[string]struct{}{},
 		codes:      map[string]struct{}{},
 	}
 	m.registry.MustRegister(m.requests, m.duration, m.faults, m.attempts, m.reload, m.codec,
@@ -105,22 +107,20 @@ func (m *Metrics) Reloaded(ok bool) {
 	}
 }
 
-// Request counts an answered request. The operation is the local name of the
-// first element in Body, "" if there is none. named says that the operation is
-// real, because a backend took it: only then it gets a name of its own.
-func (m *Metrics) Request(route, operation, outcome string, took time.Duration, named bool) {
-	s := m.seriesOf(route, operation, outcome, named)
+// Request counts an answered request. The operation is "" where none is known.
+func (m *Metrics) Request(route, operation, outcome string, took time.Duration) {
+	s := m.seriesOf(route, operation, outcome)
 	s.total.Inc()
 	s.duration.Observe(took.Seconds())
 }
 
 // seriesOf finds the cached series or makes it.
-func (m *Metrics) seriesOf(route, operation, outcome string, named bool) *series {
+func (m *Metrics) seriesOf(route, operation, outcome string) *series {
 	k := seriesKey{route, label(operation), outcome}
 	if s, ok := m.series.Load(k); ok {
 		return s.(*series)
 	}
-	k.operation = m.operation(route, k.operation, named)
+	k.operation = m.operation(route, k.operation)
 	if s, ok := m.series.Load(k); ok {
 		return s.(*series)
 	}
@@ -133,25 +133,27 @@ func (m *Metrics) seriesOf(route, operation, outcome string, named bool) *series
 
 // operation returns op if it has, or now gets, a name of its own on this
 // route, and "other" if not.
-func (m *Metrics) operation(route, op string, named bool) string {
+func (m *Metrics) operation(route, op string) string {
 	if op == "" {
 		return op
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := route + "\x00" + op
-	if _, known := m.operations[key]; known {
-		return op
+	known := m.operations[route]
+	if known == nil {
+		known = map[string]struct{}{}
+		m.operations[route] = known
 	}
-	if !named || m.operations[route] >= maxOperations {
-		return other
+	if _, ok := known[op]; !ok {
+		if len(known) >= maxOperations {
+			return other
+		}
+		known[op] = struct{}{}
 	}
-	m.operations[route]++
-	m.operations[key] = 0
 	return op
 }
 
-// Fault counts a SOAP fault that a caller got, by its code.
+// Fault counts a fault or refusal that the gateway made, by its code.
 func (m *Metrics) Fault(route, code string) {
 	m.faults.WithLabelValues(route, m.code(label(code))).Inc()
 }
@@ -171,7 +173,7 @@ func (m *Metrics) code(code string) string {
 
 // Attempt counts one try at a node.
 func (m *Metrics) Attempt(route, result string) {
-	k := route + "\x00" + result
+	k := attemptKey{route, result}
 	c, ok := m.count.Load(k)
 	if !ok {
 		c, _ = m.count.LoadOrStore(k, m.attempts.WithLabelValues(route, result))

@@ -1,0 +1,17 @@
+package telemetry
+
+import "soapway/proxy"
+
+var _ proxy.Observer = (*Metrics)(nil)
+
+// ObserveExchange implements [proxy.Observer].
+func (m *Metrics) ObserveExchange(e proxy.ExchangeEvent) {
+	m.Request(e.Route, e.Operation, string(e.Outcome), e.Duration)
+	m.Scanned(e.CodecBytes)
+	if e.Code != "" {
+		m.Fault(e.Route, string(e.Code))
+	}
+}
+
+// ObserveAttempt implements [proxy.Observer].
+func (m *Metrics) ObserveAttempt(e proxy.AttemptEvent) { m.Attempt(e.Route, e.Class.String()) }
