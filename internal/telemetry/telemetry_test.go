@@ -10,9 +10,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"soapway/proxy"
-	"soapway/soapcodec"
 )
 
 // scrape returns the exposition, one line a sample.
