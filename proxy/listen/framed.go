@@ -1,0 +1,126 @@
+package listen
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"soapway/proxy"
+)
+
+// Framed is a listener for length-prefixed messages over TCP.
+type Framed struct {
+	opt FramedOptions
+	srv proxy.Server
+	ln  *bounded
+}
+
+// NewFramed returns a listener that is not bound yet.
+func NewFramed(opt FramedOptions, srv proxy.Server) (*Framed, error) {
+	opt = opt.withDefaults()
+	if err := opt.validate(); err != nil {
+		return nil, err
+	}
+	return &Framed{opt: opt, srv: srv}, nil
+}
+
+// Listen binds the address.
+func (l *Framed) Listen() error {
+	ln, err := bind(l.opt.Name, l.opt.Address, l.opt.MaxConnections)
+	if err != nil {
+		return err
+	}
+	l.ln = ln
+	return nil
+}
+
+// Addr is the bound address, nil before Listen.
+func (l *Framed) Addr() net.Addr {
+	if l.ln == nil {
+		return nil
+	}
+	return l.ln.Addr()
+}
+
+// Connections is the number of open connections.
+func (l *Framed) Connections() int64 {
+	if l.ln == nil {
+		return 0
+	}
+	return l.ln.open()
+}
+
+// Close gives the address back when Run is never called. After Run it does
+// nothing.
+func (l *Framed) Close() error {
+	if l.ln == nil {
+		return nil
+	}
+	return l.ln.Close()
+}
+
+// Run serves until ctx is cancelled, then takes no further connection or frame,
+// gives what is under way FramedOptions.Drain to finish and cuts the rest: its
+// context ends with [ErrShutdown]. It returns once no goroutine of its own is
+// left; nil means a clean stop. Call it once, after Listen.
+func (l *Framed) Run(ctx context.Context) error {
+	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abort(nil)
+	stop, halt := context.WithCancel(context.Background())
+	defer halt()
+
+	var conns sync.WaitGroup
+	accepted := make(chan error, 1)
+	go func() { accepted <- l.acceptLoop(work, stop, &conns) }()
+
+	var err error
+	running := true
+	select {
+	case err = <-accepted:
+		running = false
+	case <-ctx.Done():
+	}
+	l.ln.Close()
+	halt()
+	if running {
+		<-accepted
+	}
+	idle := make(chan struct{})
+	go func() { conns.Wait(); close(idle) }()
+	patience := time.NewTimer(max(l.opt.Drain, 0))
+	defer patience.Stop()
+	select {
+	case <-idle:
+	case <-patience.C:
+		abort(ErrShutdown)
+		<-idle
+	}
+	return err
+}
+
+// acceptLoop serves connections until the socket is closed. It waits out what
+// passes by itself, above all the lack of descriptors.
+func (l *Framed) acceptLoop(work, stop context.Context, conns *sync.WaitGroup) error {
+	pause := 5 * time.Millisecond
+	for {
+		c, err := l.ln.accept()
+		if err == nil {
+			pause = 5 * time.Millisecond
+			conns.Go(func() { newFramedConn(l, c, work, stop).run() })
+			continue
+		}
+		var temporary interface{ Temporary() bool }
+		if errors.Is(err, net.ErrClosed) || !errors.As(err, &temporary) || !temporary.Temporary() {
+			return err
+		}
+		l.opt.Log.Warn("accept failed", "listener", l.opt.Name, "err", err)
+		select {
+		case <-time.After(pause):
+		case <-stop.Done():
+			return net.ErrClosed
+		}
+		pause = min(2*pause, time.Second)
+	}
+}

@@ -1,0 +1,243 @@
+package listen
+
+import (
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"soapway/internal/frame"
+	"soapway/proxy"
+	"soapway/soapcodec"
+)
+
+// readPayload reads n octets. Memory grows with what arrives, not with what was
+// announced.
+func readPayload(r io.Reader, n int64) ([]byte, error) {
+	const step = 64 << 10
+	b := make([]byte, 0, min(n, step))
+	for {
+		m, err := io.ReadFull(r, b[len(b):min(int64(cap(b)), n)])
+		b = b[:len(b)+m]
+		if err != nil {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+		if int64(len(b)) == n {
+			return b, nil
+		}
+		b = append(make([]byte, 0, min(n, 2*int64(cap(b)))), b...)
+	}
+}
+
+// wholeBody is a request that is in memory.
+type wholeBody struct{ data []byte }
+
+func (b *wholeBody) Read(p []byte) (int, error) {
+	if len(b.data) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, b.data)
+	b.data = b.data[n:]
+	return n, nil
+}
+
+// frameStream is a request that is read from the connection while it is served.
+// As with HTTP, a node may still read it when the reply is there: Close makes
+// that read return, shut waits for it.
+type frameStream struct {
+	f *framedConn
+
+	mu      sync.Mutex
+	still   sync.Cond
+	reading bool
+	closed  bool
+	cut     bool  // a read was interrupted: the frame cannot be read on
+	err     error // of the connection; sticky
+}
+
+func (b *frameStream) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	if b.closed || b.reading || b.err != nil {
+		defer b.mu.Unlock()
+		if b.err != nil {
+			return 0, b.err
+		}
+		return 0, errBodyClosed
+	}
+	b.reading = true
+	b.mu.Unlock()
+
+	n, err := b.f.r.Read(p)
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reading = false
+	b.still.Broadcast()
+	if err != nil && err != io.EOF {
+		b.err = err
+		if !gentle(err) {
+			b.f.cancel(ErrGone)
+		}
+		if b.cut {
+			return n, errBodyClosed
+		}
+	}
+	return n, err
+}
+
+// Close ends the reading of the body. A read under way is interrupted, which
+// ends the connection after this reply.
+func (b *frameStream) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	if b.reading {
+		b.cut = true
+		b.f.c.SetReadDeadline(past)
+	}
+	return nil
+}
+
+func (b *frameStream) shut() {
+	b.Close()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.reading {
+		b.still.Wait()
+	}
+}
+
+// serve has one request served and makes its turn ready.
+func (f *framedConn) serve(t *turn, body io.Reader, n int64) {
+	reply := f.exchange(body, n)
+	f.fill(t, reply)
+	close(t.ready)
+}
+
+// exchange hands the request to the server. A server that panics costs its
+// caller the answer and nobody else.
+func (f *framedConn) exchange(body io.Reader, n int64) (reply *proxy.Reply) {
+	defer func() {
+		if v := recover(); v != nil {
+			f.l.opt.Log.Error("exchange panicked", "listener", f.l.opt.Name, "panic", v)
+			reply = nil
+		}
+		if reply == nil {
+			reply = &proxy.Reply{Status: http.StatusInternalServerError, Code: soapcodec.CodeInternal}
+		}
+	}()
+	return f.l.srv.Serve(f.ctx, &proxy.Exchange{
+		Received: time.Now(),
+		Framed:   true,
+		Listener: f.l.opt.Name,
+		Route:    f.l.opt.Route,
+		Client:   f.peer,
+		Method:   http.MethodPost,
+		Body:     body,
+		Length:   n,
+	})
+}
+
+// fill turns the reply into what is written: one frame, whatever it is. A reply
+// that is not streamed is closed here.
+func (f *framedConn) fill(t *turn, reply *proxy.Reply) {
+	t.last = reply.CloseConnection
+	limit := f.l.opt.limit()
+	var payload []byte
+	code := reply.Code
+	switch n := reply.Length; {
+	case reply.Body == nil || n == 0:
+		if code == "" && (reply.Status < 200 || reply.Status > 299) {
+			code = soapcodec.CodeBackendNotSOAP
+		}
+	case !isEnvelope(reply):
+		code = soapcodec.CodeBackendNotSOAP
+	case n > limit:
+		code = soapcodec.CodeReplyTooLarge
+	case n > gatherMost:
+		var err error
+		if t.out, err = frame.AppendLength(nil, f.l.opt.Length, n); err == nil {
+			t.reply = reply
+			return
+		}
+		code = soapcodec.CodeReplyTooLarge // limit never allows it
+	default:
+		payload, code = readReply(reply, limit)
+	}
+	if reply.Close != nil {
+		reply.Close()
+	}
+	if len(payload) == 0 && code != "" {
+		payload = fault(code, reply.Version)
+	}
+	out, err := frame.Append(make([]byte, 0, f.l.opt.Length+len(payload)), f.l.opt.Length, payload)
+	if err != nil { // the limit is that of the prefix or less, and faults are short
+		out, t.last = nil, true
+	}
+	t.out = out
+}
+
+// isEnvelope reports whether the body of a reply can be one: the server has
+// checked it, but a media type that needs its header cannot go without it.
+func isEnvelope(reply *proxy.Reply) bool {
+	field := ""
+	if v := reply.Header["Content-Type"]; len(v) > 0 {
+		field = v[0]
+	}
+	ct, err := soapcodec.ParseContentType(field)
+	return err == nil && ct.IsSOAP() && reply.Header["Content-Encoding"] == nil
+}
+
+// readReply reads a reply whole, since its length goes first. code says which
+// fault takes its place; none when it was good.
+func readReply(reply *proxy.Reply, limit int64) (payload []byte, code soapcodec.Code) {
+	if reply.Length > 0 {
+		payload = make([]byte, reply.Length)
+		if _, err := io.ReadFull(reply.Body, payload); err != nil {
+			return nil, soapcodec.CodeBackendBroken
+		}
+		if atEnd(reply.Body) != io.EOF {
+			return nil, soapcodec.CodeBackendBroken
+		}
+		return payload, ""
+	}
+	payload, err := io.ReadAll(io.LimitReader(reply.Body, limit+1))
+	switch {
+	case err != nil:
+		return nil, soapcodec.CodeBackendBroken
+	case int64(len(payload)) > limit:
+		return nil, soapcodec.CodeReplyTooLarge
+	case len(payload) == 0 && (reply.Status < 200 || reply.Status > 299):
+		return nil, soapcodec.CodeBackendNotSOAP
+	}
+	return payload, ""
+}
+
+// reasons are for people; the code is what programs look at.
+var reasons = map[soapcodec.Code]string{
+	soapcodec.CodeNoRoute:            "No route takes this message.",
+	soapcodec.CodeNotAuthorised:      "The caller is not authorised.",
+	soapcodec.CodeTooLarge:           "The message is too large.",
+	soapcodec.CodeBusy:               "The service is busy. Try again later.",
+	soapcodec.CodeOutcomeUnknown:     "It is not known whether the message was stored. It may be sent again with the same id.",
+	soapcodec.CodeReplyTooLarge:      "The reply is too large for this connection.",
+	soapcodec.CodeBackendUnavailable: "The service cannot be reached.",
+	soapcodec.CodeBackendTimeout:     "The service did not answer in time.",
+	soapcodec.CodeBackendBroken:      "The service broke off its reply.",
+	soapcodec.CodeBackendNotSOAP:     "The service did not answer with a SOAP message.",
+	soapcodec.CodeInternal:           "Internal error.",
+}
+
+// fault is the envelope that stands for an answer without one (SPEC.md §3,
+// Framed). A version that was not recognised is 1.1 here.
+func fault(code soapcodec.Code, v soapcodec.Version) []byte {
+	reason, ok := reasons[code]
+	if !ok {
+		reason = "The message cannot be processed."
+	}
+	v = soapcodec.FaultVersion(v, "")
+	return (&soapcodec.Fault{Code: code, Reason: reason, Version: v}).Append(nil, v)
+}

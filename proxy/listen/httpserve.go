@@ -1,0 +1,231 @@
+package listen
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"soapway/proxy"
+)
+
+const (
+	// drainMost and drainFor bound what is read of a body that nobody wanted,
+	// before the answer, so that the connection can stay.
+	drainMost = 256 << 10
+	drainFor  = 100 * time.Millisecond
+
+	// lingerFor bounds how long a client may go on sending after an answer
+	// that ends its connection.
+	lingerFor = time.Second
+
+	copySize = 32 << 10
+)
+
+var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copySize); return &b }}
+
+// errCut says that a reply could not be completed.
+var errCut = errors.New("listen: reply cut")
+
+// serveHTTP is the life of one HTTP exchange, seen from the socket.
+func (l *HTTP) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	rc := http.NewResponseController(w)
+	// The answer may begin before the request has ended. Without this net/http
+	// would read the rest of the request first.
+	rc.EnableFullDuplex()
+	c := r.Context().Value(connKey{}).(*conn)
+	conflict := c.watch.conflict(len(r.Header["Content-Length"]) > 0, len(r.TransferEncoding) > 0)
+
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	defer cancel(nil)
+	b := newBody(rc, r, l.opt.Timeouts.BodyIdle, cancel)
+	unhook := context.AfterFunc(r.Context(), func() { left(r.Context(), b, cancel) })
+	defer unhook()
+
+	var reply *proxy.Reply
+	if r.ProtoMajor == 1 {
+		reply = l.exchange(ctx, r, b)
+	} else {
+		// The preface of HTTP/2 is the one thing that net/http passes on.
+		reply = &proxy.Reply{Status: http.StatusHTTPVersionNotSupported, CloseConnection: true}
+	}
+	ok := l.write(w, rc, r, b, reply, conflict)
+	if reply.Close != nil {
+		reply.Close()
+	}
+	whole := b.complete()
+	b.shut()
+	if !ok {
+		if !r.ProtoAtLeast(1, 1) {
+			c.reset() // the end of the connection would end the reply
+		}
+		rc.SetReadDeadline(past)
+		panic(http.ErrAbortHandler)
+	}
+	if !whole {
+		rc.SetWriteDeadline(time.Now().Add(l.opt.Timeouts.BodyIdle))
+		rc.Flush()
+		b.linger(drainMost, lingerFor)
+	}
+}
+
+// left is called when net/http ends the context of a request: the listener gives
+// up, the connection broke or was closed after the request was read, or a read
+// of the body failed. That last one is for the reader of the body to judge: half
+// a request may still want an answer.
+func left(ctx context.Context, b *body, cancel context.CancelCauseFunc) {
+	if cause := context.Cause(ctx); errors.Is(cause, ErrShutdown) {
+		cancel(cause)
+		b.Close()
+		return
+	}
+	if !b.inRead() && !b.broken() {
+		cancel(ErrGone)
+	}
+}
+
+// exchange hands the request to the server. A server that panics costs its
+// caller the answer and nobody else.
+func (l *HTTP) exchange(ctx context.Context, r *http.Request, b *body) (reply *proxy.Reply) {
+	client, _ := netip.ParseAddrPort(r.RemoteAddr)
+	ex := &proxy.Exchange{
+		Received: time.Now(),
+		Listener: l.opt.Name,
+		Route:    l.opt.Route,
+		Client:   client,
+		Method:   r.Method,
+		Target:   r.RequestURI,
+		Host:     r.Host,
+		Header:   r.Header,
+		Body:     b,
+		Length:   r.ContentLength,
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			l.opt.Log.Error("exchange panicked", "listener", l.opt.Name, "panic", v)
+			reply = nil
+		}
+		if reply == nil || reply.Status < 200 || reply.Status > 999 {
+			if reply != nil && reply.Close != nil {
+				reply.Close()
+			}
+			reply = &proxy.Reply{Status: http.StatusInternalServerError, CloseConnection: true}
+		}
+	}()
+	return l.srv.Serve(ctx, ex)
+}
+
+// write writes the reply, and reports whether it is complete. The connection
+// stays only if the request was read to its end: what is left of it must never
+// be taken for the next one.
+func (l *HTTP) write(w http.ResponseWriter, rc *http.ResponseController, r *http.Request, b *body, reply *proxy.Reply, conflict bool) bool {
+	h := w.Header()
+	for k, v := range reply.Header {
+		if !ownField(k) {
+			h[k] = v
+		}
+	}
+	if _, ok := h["Content-Type"]; !ok {
+		h["Content-Type"] = nil // or net/http guesses one
+	}
+	expects := r.Header.Get("Expect") != ""
+	if reply.CloseConnection || conflict || !b.drain(drainMost, drainFor, expects) {
+		h["Connection"] = []string{"close"}
+	}
+	length := reply.Length
+	if reply.Body == nil && r.Method != http.MethodHead {
+		length = 0
+	}
+	if length >= 0 && reply.Status != http.StatusNoContent && reply.Status != http.StatusNotModified {
+		h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
+	}
+	out := &pacer{w: w, rc: rc, limit: l.opt.Timeouts.BodyIdle}
+	out.arm()
+	w.WriteHeader(reply.Status)
+	if reply.Body == nil || r.Method == http.MethodHead ||
+		reply.Status == http.StatusNoContent || reply.Status == http.StatusNotModified {
+		return true
+	}
+	return l.copy(out, reply.Body, length) == nil
+}
+
+// copy copies the body of a reply. Of one with a length the last octets wait
+// until the body has said that this is its end, so that one which turns bad is
+// never complete at the client.
+func (l *HTTP) copy(out *pacer, body io.Reader, length int64) error {
+	bp := copyBuffers.Get().(*[]byte)
+	defer copyBuffers.Put(bp)
+	buf := *bp
+	for total := int64(0); ; {
+		n, err := body.Read(buf)
+		total += int64(n)
+		if err == nil && total == length {
+			err = atEnd(body)
+		}
+		switch {
+		case err != nil && err != io.EOF:
+			return errCut
+		case length >= 0 && (total > length || err == io.EOF && total < length):
+			return errCut
+		}
+		if n > 0 {
+			if err := out.write(buf[:n], length < 0 && err == nil); err != nil {
+				return errCut
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+	}
+}
+
+// atEnd reads once more where a body should end.
+func atEnd(r io.Reader) error {
+	var one [1]byte
+	for range 16 {
+		if n, err := r.Read(one[:]); n > 0 {
+			return errCut
+		} else if err != nil {
+			return err
+		}
+	}
+	return io.ErrNoProgress
+}
+
+// pacer gives every write its own deadline: a slow reader passes, one that has
+// stopped reading does not.
+type pacer struct {
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	limit time.Duration
+}
+
+func (p *pacer) arm() { p.rc.SetWriteDeadline(time.Now().Add(p.limit)) }
+
+func (p *pacer) write(b []byte, flush bool) error {
+	p.arm()
+	if _, err := p.w.Write(b); err != nil {
+		return err
+	}
+	if flush {
+		return p.rc.Flush()
+	}
+	return nil
+}
+
+// ownField reports whether this hop writes the field itself. Names with a colon
+// would be trailers to net/http.
+func ownField(name string) bool {
+	switch textproto.CanonicalMIMEHeaderKey(name) {
+	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer",
+		"Transfer-Encoding", "Upgrade", "Content-Length":
+		return true
+	}
+	return strings.Contains(name, ":")
+}

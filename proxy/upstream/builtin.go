@@ -1,0 +1,216 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"soapway/proxy"
+)
+
+var _ proxy.Node = (*builtin)(nil)
+
+// echoBuffer is what echo keeps in memory of one message.
+const echoBuffer = 1 << 20
+
+// page is what builtin:page serves: small, static, cacheable by nobody.
+const page = `<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>Soapway</title></head>
+<body>
+<h1>Soapway</h1>
+<p>This page is built into the gateway. It is what <code>builtin:page</code> answers.</p>
+</body>
+</html>
+`
+
+// builtin is a node inside the process.
+type builtin struct {
+	name     string
+	serve    func(*http.Header, *proxy.Request, io.Reader) (*proxy.Response, error)
+	inFlight atomic.Int64
+	closed   atomic.Bool
+}
+
+// NewBuiltin returns a node inside the process by its name:
+//
+//	builtin:echo   the octets of the request, with their Content-Type and
+//	               Content-Encoding, as 200; taken in whole before it answers
+//	builtin:page   a small web page for GET and HEAD, 405 for the rest
+//	builtin:sink   202 without a body, once the request was read
+//
+// A try at it counts as sent from the first octet that it reads.
+func NewBuiltin(name string) (proxy.Node, error) {
+	b := &builtin{name: name}
+	switch strings.TrimPrefix(name, "builtin:") {
+	case "echo":
+		b.serve = echo
+	case "page":
+		b.serve = servePage
+	case "sink":
+		b.serve = sink
+	default:
+		return nil, fmt.Errorf("upstream: no built-in node %q, want builtin:echo, builtin:page or builtin:sink", name)
+	}
+	if !strings.HasPrefix(name, "builtin:") {
+		b.name = "builtin:" + name
+	}
+	return b, nil
+}
+
+// Name implements [proxy.Node].
+func (b *builtin) Name() string { return b.name }
+
+// InFlight implements [proxy.Node].
+func (b *builtin) InFlight() int64 { return b.inFlight.Load() }
+
+// Close implements [proxy.Node].
+func (b *builtin) Close() { b.closed.Store(true) }
+
+// Send implements [proxy.Node].
+func (b *builtin) Send(ctx context.Context, req *proxy.Request) (*proxy.Response, error) {
+	if b.closed.Load() {
+		return nil, &proxy.SendError{Class: proxy.NotSent, Err: ErrClosed}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, &proxy.SendError{Class: proxy.NotSent, Err: err}
+	}
+	b.inFlight.Add(1)
+	resp, err := b.answer(ctx, req)
+	if err != nil || resp.Body == nil {
+		b.inFlight.Add(-1)
+	} else {
+		resp.Body = &countedBody{ReadCloser: resp.Body, ctx: ctx, inFlight: &b.inFlight}
+	}
+	return resp, err
+}
+
+func (b *builtin) answer(ctx context.Context, req *proxy.Request) (*proxy.Response, error) {
+	var body io.ReadCloser = http.NoBody
+	if req.Length != 0 {
+		var err error
+		if body, err = req.Body(); err != nil {
+			return nil, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
+		}
+	}
+	defer body.Close()
+	header := http.Header{}
+	return b.serve(&header, req, &ctxReader{ctx: ctx, r: body})
+}
+
+// sourceError is what a request body that failed makes of a try. The message
+// has not reached anybody, but its first octets were taken.
+func sourceError(err error) error {
+	return &proxy.SendError{Class: proxy.Maybe, Source: true, Err: err}
+}
+
+func echo(header *http.Header, req *proxy.Request, body io.Reader) (*proxy.Response, error) {
+	in := &announced{r: body, left: req.Length}
+	s, err := newSpool(in, echoBuffer, req.Length)
+	switch {
+	case in.err != nil:
+		return nil, sourceError(in.err)
+	case err != nil: // the disk
+		return nil, &proxy.SendError{Class: proxy.Maybe, Err: err}
+	}
+	for _, k := range []string{"Content-Type", "Content-Encoding"} {
+		if v, ok := req.Header[k]; ok {
+			(*header)[k] = v
+		}
+	}
+	resp := &proxy.Response{Status: http.StatusOK, Header: *header, Length: s.size}
+	if s.size > 0 {
+		resp.Body = s
+	}
+	return resp, nil
+}
+
+func servePage(header *http.Header, req *proxy.Request, body io.Reader) (*proxy.Response, error) {
+	resp := &proxy.Response{Status: http.StatusOK, Header: *header}
+	switch req.Method {
+	case http.MethodGet:
+		resp.Body = io.NopCloser(strings.NewReader(page))
+	case http.MethodHead:
+	default:
+		header.Set("Allow", "GET, HEAD")
+		resp.Status = http.StatusMethodNotAllowed
+		return resp, nil
+	}
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Cache-Control", "no-store")
+	resp.Length = int64(len(page))
+	return resp, nil
+}
+
+func sink(header *http.Header, req *proxy.Request, body io.Reader) (*proxy.Response, error) {
+	if _, err := io.Copy(io.Discard, &announced{r: body, left: req.Length}); err != nil {
+		return nil, sourceError(err)
+	}
+	return &proxy.Response{Status: http.StatusAccepted, Header: *header}, nil
+}
+
+// announced reads a body that must have as many octets as its length says, -1
+// for any number, and remembers why it did not.
+type announced struct {
+	r    io.Reader
+	left int64
+	err  error
+}
+
+func (a *announced) Read(p []byte) (int, error) {
+	n, err := a.r.Read(p)
+	if err != nil && err != io.EOF {
+		a.err = err
+		return n, err
+	}
+	if a.left >= 0 {
+		if a.left -= int64(n); a.left < 0 {
+			a.err = errBodyTooLong
+		} else if err == io.EOF && a.left > 0 {
+			a.err = io.ErrUnexpectedEOF
+		}
+	}
+	if a.err != nil {
+		return n, a.err
+	}
+	return n, err
+}
+
+// ctxReader stops reading once the caller has left.
+type ctxReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *ctxReader) Read(p []byte) (int, error) {
+	if err := context.Cause(c.ctx); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
+
+// countedBody is the body of an answer that counts as in flight until it is
+// closed, and that ends with its context.
+type countedBody struct {
+	io.ReadCloser
+	ctx      context.Context
+	inFlight *atomic.Int64
+	once     sync.Once
+}
+
+func (b *countedBody) Read(p []byte) (int, error) {
+	if err := context.Cause(b.ctx); err != nil {
+		return 0, &proxy.SendError{Class: proxy.Maybe, Err: err}
+	}
+	return b.ReadCloser.Read(p)
+}
+
+func (b *countedBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.once.Do(func() { b.inFlight.Add(-1) })
+	return err
+}

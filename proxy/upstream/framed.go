@@ -1,0 +1,278 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"soapway/internal/frame"
+	"soapway/proxy"
+)
+
+var _ proxy.Node = (*Framed)(nil)
+
+// framePiece bounds one write, and what of a message or of a reply is held in
+// memory before it streams.
+const framePiece = 64 << 10
+
+// Framed is a node over length-prefixed TCP. It prefers a connection that is
+// idle, opens new ones up to MaxConnections, and then pipelines on the one with
+// the fewest requests under way.
+type Framed struct {
+	opt      FramedOptions
+	dialer   net.Dialer
+	inFlight atomic.Int64
+
+	mu      sync.Mutex
+	conns   map[*frameConn]struct{} // those that may be used
+	idle    []*frameConn            // of these, those without a request; last used last
+	dialing int
+	changed chan struct{} // closed and replaced when a dial has ended
+	closed  bool
+}
+
+// NewFramed returns a node; nothing is dialled before the first Send.
+func NewFramed(opt FramedOptions) (*Framed, error) {
+	opt = opt.withDefaults()
+	if err := opt.validate(); err != nil {
+		return nil, err
+	}
+	return &Framed{
+		opt:     opt,
+		conns:   make(map[*frameConn]struct{}),
+		changed: make(chan struct{}),
+	}, nil
+}
+
+// Name implements [proxy.Node].
+func (n *Framed) Name() string {
+	if n.opt.TLS != nil {
+		return "framed+tls://" + n.opt.Address
+	}
+	return "framed://" + n.opt.Address
+}
+
+// InFlight implements [proxy.Node].
+func (n *Framed) InFlight() int64 { return n.inFlight.Load() }
+
+// Close implements [proxy.Node].
+func (n *Framed) Close() {
+	n.mu.Lock()
+	n.closed = true
+	idle := n.idle
+	n.idle = nil
+	n.mu.Unlock()
+	for _, c := range idle {
+		c.fail(ErrClosed)
+	}
+}
+
+// message is a request on its way: whole in buf, prefix included, or its first
+// octets there and the rest in src.
+type message struct {
+	length int64
+	buf    []byte
+	src    *source // nil when buf has everything
+}
+
+// Send implements [proxy.Node]. As with HTTP, a streaming body may still be
+// read after an answer that came early.
+func (n *Framed) Send(ctx context.Context, req *proxy.Request) (*proxy.Response, error) {
+	n.inFlight.Add(1)
+	resp, err := n.send(ctx, req)
+	if err != nil || resp.Body == nil {
+		n.inFlight.Add(-1)
+	}
+	return resp, err
+}
+
+func (n *Framed) send(ctx context.Context, req *proxy.Request) (*proxy.Response, error) {
+	if req.Length < 0 {
+		err := errors.New("upstream: a framed node needs to know the length")
+		return nil, &proxy.SendError{Class: proxy.NotSent, Permanent: true, Err: err}
+	}
+	head, err := frame.AppendLength(nil, n.opt.Length, req.Length)
+	if err != nil {
+		return nil, &proxy.SendError{Class: proxy.NotSent, Permanent: true, Err: err}
+	}
+	rc, err := req.Body()
+	if err != nil {
+		return nil, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
+	}
+	m := &message{length: req.Length, src: &source{rc: rc, left: req.Length}, buf: head}
+	defer func() {
+		if m.src != nil {
+			m.src.Close()
+		}
+	}()
+	if req.Length <= framePiece {
+		if err := m.load(); err != nil {
+			return nil, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
+		}
+	}
+	connect, answer := n.opt.ConnectTimeout, n.opt.Timeout
+	if req.Timeouts.Connect > 0 {
+		connect = req.Timeouts.Connect
+	}
+	if req.Timeouts.Answer > 0 {
+		answer = req.Timeouts.Answer
+	}
+	for tries := 0; ; tries++ {
+		c, serr := n.get(ctx, connect)
+		if serr != nil {
+			return nil, serr
+		}
+		resp, serr := c.exchange(ctx, m, connect, answer)
+		if serr == nil {
+			return resp, nil
+		}
+		// A connection that died before an octet of this message left costs
+		// nothing: another one may do, as long as the body is untouched.
+		again := serr.Class == proxy.NotSent && c.isReused() && !serr.Timeout && !serr.Source &&
+			ctx.Err() == nil && tries < maxStale &&
+			(m.src == nil || !m.src.touched.Load())
+		if !again {
+			return nil, serr
+		}
+	}
+}
+
+// load reads a short message whole, so that one that fails was never sent and
+// the others leave in one write.
+func (m *message) load() error {
+	defer m.src.Close()
+	defer func() { m.src = nil }()
+	if m.length == 0 {
+		return nil
+	}
+	start := len(m.buf)
+	m.buf = append(m.buf, make([]byte, m.length)...)
+	_, err := io.ReadFull(m.src, m.buf[start:])
+	return err
+}
+
+// get reserves a connection.
+func (n *Framed) get(ctx context.Context, limit time.Duration) (*frameConn, *proxy.SendError) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errConnectTimeout)
+	defer cancel()
+	for {
+		n.mu.Lock()
+		if n.closed {
+			n.mu.Unlock()
+			return nil, &proxy.SendError{Class: proxy.NotSent, Err: ErrClosed}
+		}
+		if last := len(n.idle) - 1; last >= 0 {
+			c := n.idle[last]
+			n.idle = n.idle[:last]
+			c.take()
+			n.mu.Unlock()
+			return c, nil
+		}
+		if len(n.conns)+n.dialing < n.opt.MaxConnections {
+			n.dialing++
+			n.mu.Unlock()
+			return n.dial(ctx)
+		}
+		if c := n.leastLoaded(); c != nil {
+			c.take()
+			n.mu.Unlock()
+			return c, nil
+		}
+		changed := n.changed
+		n.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, n.notSent(ctx, proxy.ErrNoConnection)
+		}
+	}
+}
+
+var errConnectTimeout = errors.New("upstream: no connection in time")
+
+// notSent is the outcome of a try that has no connection.
+func (n *Framed) notSent(ctx context.Context, err error) *proxy.SendError {
+	e := &proxy.SendError{Class: proxy.NotSent, Err: err}
+	if cause := context.Cause(ctx); cause != nil {
+		e.Timeout = errors.Is(cause, errConnectTimeout) || errors.Is(cause, context.DeadlineExceeded)
+		if !e.Timeout {
+			e.Err = cause
+		}
+	}
+	return e
+}
+
+// leastLoaded is called with mu held. A connection with a long message on its
+// way comes last: who is behind that one waits for its sender.
+func (n *Framed) leastLoaded() *frameConn {
+	var best *frameConn
+	for c := range n.conns {
+		if best == nil || c.weight() < best.weight() {
+			best = c
+		}
+	}
+	return best
+}
+
+func (n *Framed) dial(ctx context.Context) (*frameConn, *proxy.SendError) {
+	raw, err := n.dialer.DialContext(ctx, "tcp", n.opt.Address)
+	c := &frameConn{n: n, load: 1, done: make(chan struct{}), writing: make(chan struct{}, 1)}
+	if err == nil {
+		c.raw = &countConn{Conn: raw}
+		c.c, c.plain = c.raw, true
+		if n.opt.TLS != nil {
+			c.plain = false
+			c.c, err = handshake(ctx, c.raw, n.opt.TLS, n.opt.Address)
+		}
+	}
+	n.mu.Lock()
+	n.dialing--
+	close(n.changed)
+	n.changed = make(chan struct{})
+	if err == nil {
+		n.conns[c] = struct{}{}
+	}
+	n.mu.Unlock()
+	if err != nil {
+		return nil, n.notSent(ctx, fmt.Errorf("upstream: %w", err))
+	}
+	c.r = frame.NewReader((*frameInput)(c), n.opt.Length, n.opt.MaxReply, 16<<10)
+	c.idle = time.AfterFunc(time.Hour, c.expire)
+	c.idle.Stop()
+	go c.readLoop()
+	return c, nil
+}
+
+// put gives a connection back after one request. mu must not be held.
+func (n *Framed) put(c *frameConn) {
+	n.mu.Lock()
+	c.load--
+	c.reused = true
+	_, live := n.conns[c]
+	idle := c.load == 0 && live
+	if idle && !n.closed {
+		n.idle = append(n.idle, c)
+		c.idle.Reset(n.opt.IdleTimeout)
+	}
+	closing := idle && n.closed
+	n.mu.Unlock()
+	if closing {
+		c.fail(ErrClosed)
+	}
+}
+
+// drop takes a connection out of the pool for good.
+func (n *Framed) drop(c *frameConn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.conns, c)
+	if i := slices.Index(n.idle, c); i >= 0 {
+		n.idle = slices.Delete(n.idle, i, i+1)
+	}
+}

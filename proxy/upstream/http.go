@@ -1,0 +1,345 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/textproto"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"soapway/proxy"
+)
+
+var _ proxy.Node = (*HTTP)(nil)
+
+// ErrClosed is the reason of a Send after Close.
+var ErrClosed = errors.New("upstream: node closed")
+
+// HTTP is a node over HTTP/1.1.
+type HTTP struct {
+	opt      HTTPOptions
+	base     base
+	tr       *http.Transport
+	dialer   net.Dialer
+	inFlight atomic.Int64
+	closed   atomic.Bool
+}
+
+// NewHTTP returns a node; nothing is dialled before the first Send.
+func NewHTTP(opt HTTPOptions) (*HTTP, error) {
+	opt = opt.withDefaults()
+	if err := opt.validate(); err != nil {
+		return nil, err
+	}
+	b, err := newBase(opt.URL)
+	if err != nil {
+		return nil, err
+	}
+	n := &HTTP{opt: opt, base: b}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	n.tr = &http.Transport{
+		DialContext:            n.dial,
+		DialTLSContext:         n.dialTLS,
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    opt.MaxConnections,
+		MaxConnsPerHost:        opt.MaxConnections,
+		IdleConnTimeout:        opt.IdleTimeout,
+		MaxResponseHeaderBytes: opt.HeaderBytes,
+		WriteBufferSize:        16 << 10, // head and body of a common message in one write
+		ReadBufferSize:         8 << 10,
+		Protocols:              protocols,
+	}
+	return n, nil
+}
+
+// Name implements [proxy.Node].
+func (n *HTTP) Name() string { return n.base.name() }
+
+// InFlight implements [proxy.Node].
+func (n *HTTP) InFlight() int64 { return n.inFlight.Load() }
+
+// Close implements [proxy.Node].
+func (n *HTTP) Close() {
+	n.closed.Store(true)
+	n.tr.CloseIdleConnections()
+}
+
+// done ends a try. The last one of a closed node closes what the Transport has
+// pooled meanwhile.
+func (n *HTTP) done() {
+	if n.inFlight.Add(-1) == 0 && n.closed.Load() {
+		n.tr.CloseIdleConnections()
+	}
+}
+
+func (n *HTTP) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := n.dialTCP(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: c, raw: c, peek: true}, nil
+}
+
+func (n *HTTP) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.connectTimeout(ctx))
+	defer cancel()
+	c, err := n.dialTCP(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	t, err := handshake(ctx, c, n.opt.TLS, addr, "http/1.1")
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: t, raw: c}, nil
+}
+
+func (n *HTTP) dialTCP(ctx context.Context, network, addr string) (*countConn, error) {
+	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+		a.dialled.Store(true)
+	}
+	ctx, cancel := context.WithTimeout(ctx, n.connectTimeout(ctx))
+	defer cancel()
+	c, err := n.dialer.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &countConn{Conn: c}, nil
+}
+
+// connectTimeout is that of the try for which the Transport dials.
+func (n *HTTP) connectTimeout(ctx context.Context) time.Duration {
+	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+		return a.connect
+	}
+	return n.opt.ConnectTimeout
+}
+
+// handshake makes a TLS client of c, or closes it.
+func handshake(ctx context.Context, c net.Conn, cfg *tls.Config, addr string, protos ...string) (*tls.Conn, error) {
+	cfg = cfg.Clone()
+	if cfg == nil {
+		cfg = new(tls.Config)
+	}
+	if cfg.ServerName == "" {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			host = addr
+		}
+		cfg.ServerName = host
+	}
+	cfg.NextProtos = protos
+	t := tls.Client(c, cfg)
+	if err := t.HandshakeContext(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// maxStale bounds how many dead pooled connections one try skips.
+const maxStale = 8
+
+// Send implements [proxy.Node]. The request body may still be read after Send
+// returned an answer that came early; it is closed once nobody reads it any
+// more. Closing it while a read is under way must make that read return.
+func (n *HTTP) Send(ctx context.Context, req *proxy.Request) (*proxy.Response, error) {
+	if n.closed.Load() {
+		return nil, &proxy.SendError{Class: proxy.NotSent, Err: ErrClosed}
+	}
+	n.inFlight.Add(1)
+	for tries := 0; ; tries++ {
+		resp, again, err := n.try(ctx, req)
+		if err == nil {
+			return resp, nil
+		}
+		if !again || tries == maxStale {
+			n.done()
+			return nil, err
+		}
+	}
+}
+
+// try makes one try. again says that it met a pooled connection that was dead
+// before anything was asked of it, and that the body can be read from its start.
+func (n *HTTP) try(ctx context.Context, req *proxy.Request) (_ *proxy.Response, again bool, _ error) {
+	connect, answer := n.opt.ConnectTimeout, n.opt.Timeout
+	if req.Timeouts.Connect > 0 {
+		connect = req.Timeouts.Connect
+	}
+	if req.Timeouts.Answer > 0 {
+		answer = req.Timeouts.Answer
+	}
+	hr := &http.Request{
+		Method: req.Method, URL: n.base.url(req), Host: req.Host, Header: n.header(req),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	if req.Method == http.MethodConnect {
+		err := errors.New("upstream: CONNECT has no message to send")
+		return nil, false, &proxy.SendError{Class: proxy.NotSent, Permanent: true, Err: err}
+	}
+	a := newAttempt(ctx, connect, answer)
+	if req.Length != 0 {
+		rc, err := req.Body()
+		if err != nil {
+			a.end()
+			return nil, false, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
+		}
+		a.src = &source{rc: rc, left: req.Length, check: a.fresh}
+		hr.Body, hr.ContentLength = a.src, req.Length
+	} else {
+		hr.Body = http.NoBody
+	}
+
+	// A streaming body may wait for its sender while the node is gone already:
+	// it is closed then, or RoundTrip would wait as well.
+	if a.src != nil && req.Once {
+		var over context.Context
+		over, a.abort = context.WithCancel(a.ctx)
+		context.AfterFunc(over, func() { a.src.Close() })
+	}
+	resp, err := n.tr.RoundTrip(hr.WithContext(a.ctx))
+	if err != nil {
+		e := a.failure(err)
+		fresh := a.src == nil || !a.src.touched.Load() || !req.Once
+		again := e.Class == proxy.NotSent && a.reused.Load() && fresh && !e.Source && !e.Timeout && ctx.Err() == nil
+		a.end()
+		if a.src != nil {
+			a.src.Close()
+		}
+		return nil, again, e
+	}
+	return n.response(a, req, resp)
+}
+
+// response takes over an answer whose head is complete.
+func (n *HTTP) response(a *attempt, req *proxy.Request, resp *http.Response) (*proxy.Response, bool, error) {
+	a.pause()
+	var bad error
+	switch {
+	case !a.sawHead.Load():
+		bad = errUnsolicited
+	case resp.StatusCode < 200:
+		bad = errors.New("upstream: the node switched protocols")
+	}
+	if bad != nil {
+		a.cancel(bad)
+		resp.Body.Close()
+		e := a.failure(bad)
+		a.end()
+		return nil, false, e
+	}
+	out := &proxy.Response{Status: resp.StatusCode, Header: endToEnd(resp.Header), Length: resp.ContentLength}
+	if resp.ContentLength == 0 || resp.Body == http.NoBody {
+		resp.Body.Close()
+		if req.Method != http.MethodHead {
+			out.Length = 0
+		}
+		a.end()
+		n.done()
+		return out, false, nil
+	}
+	out.Body = &answerBody{n: n, a: a, rc: resp.Body}
+	return out, false, nil
+}
+
+// header copies what the request asks for. User-Agent is suppressed unless
+// given; fields that a hop writes itself are left to net/http.
+func (n *HTTP) header(req *proxy.Request) http.Header {
+	h := make(http.Header, len(req.Header)+2)
+	for k, v := range req.Header {
+		if !hopField(k) {
+			h[k] = v
+		}
+	}
+	if _, ok := h["User-Agent"]; !ok {
+		h["User-Agent"] = nil
+	}
+	if u := n.base.user; u != nil && h["Authorization"] == nil {
+		password, _ := u.Password()
+		pair := u.Username() + ":" + password
+		h["Authorization"] = []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(pair))}
+	}
+	return h
+}
+
+// hopField reports whether every hop writes this field itself (RFC 9110 §7.6.1,
+// RFC 9112 §6). Expect is answered by the listener and never sent on.
+func hopField(name string) bool {
+	switch textproto.CanonicalMIMEHeaderKey(name) {
+	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer",
+		"Transfer-Encoding", "Upgrade", "Content-Length", "Expect", "Host":
+		return true
+	}
+	return false
+}
+
+// endToEnd removes the fields that are not for the next hop, and those that
+// Connection names, from an answer that is ours to change.
+func endToEnd(h http.Header) http.Header {
+	for _, list := range h["Connection"] {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = strings.TrimSpace(name); !strings.EqualFold(name, "Content-Type") {
+				h.Del(name)
+			}
+		}
+	}
+	for k := range h {
+		if hopField(k) && k != "Host" {
+			delete(h, k)
+		}
+	}
+	return h
+}
+
+// answerBody is the body of an answer. Only a read that waits for the node is
+// on the clock, so that a slow caller does not time the node out.
+type answerBody struct {
+	n    *HTTP
+	a    *attempt
+	rc   io.ReadCloser
+	once sync.Once
+	err  error // only Read touches it
+}
+
+func (b *answerBody) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	b.a.resume()
+	n, err := b.rc.Read(p)
+	b.a.pause()
+	switch {
+	case err == nil:
+		return n, nil
+	case err == io.EOF:
+		b.err = io.EOF
+		b.finish()
+	default:
+		b.err = b.a.failure(err)
+		b.finish()
+	}
+	return n, b.err
+}
+
+// Close cuts the connection unless the answer was read to its end.
+func (b *answerBody) Close() error {
+	b.finish()
+	return nil
+}
+
+func (b *answerBody) finish() {
+	b.once.Do(func() {
+		b.rc.Close()
+		b.a.end()
+		b.n.done()
+	})
+}
