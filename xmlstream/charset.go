@@ -100,12 +100,20 @@ type decoder interface {
 type asciiDecoder struct{}
 
 func (asciiDecoder) decode(dst, src []byte, _ bool) ([]byte, int, error) {
-	for i, c := range src {
-		if c >= 0x80 {
-			return append(dst, src[:i]...), i, errUndecodable
-		}
+	if n := asciiLen(src); n < len(src) {
+		return append(dst, src[:n]...), n, errUndecodable
 	}
 	return append(dst, src...), len(src), nil
+}
+
+// asciiLen returns how many octets of b, from the first, are ASCII.
+func asciiLen(b []byte) int {
+	for i, c := range b {
+		if c >= 0x80 {
+			return i
+		}
+	}
+	return len(b)
 }
 
 // tableDecoder is for charsets of one octet a character. A table entry of

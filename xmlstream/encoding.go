@@ -179,22 +179,33 @@ func DecodeBytes(doc []byte, label string) (utf8 []byte, charset string, err err
 	if f.dec == nil {
 		return doc, f.charset, nil
 	}
-	var out []byte
-	if f.convert {
-		out = make([]byte, 0, len(doc)+len(doc)/8)
-	}
-	out, n, fault := f.dec.decode(out, doc[f.bom:], true)
-	if fault != nil {
-		var p place
-		p.pass(out)
-		line, column := p.of(nil)
-		return nil, f.charset, &SyntaxError{Offset: int64(f.bom + n), Line: line, Column: column, Err: fault}
-	}
 	if !f.convert {
+		if n := asciiLen(doc); n < len(doc) {
+			return nil, f.charset, undecodable(n, doc[:n])
+		}
 		return doc, f.charset, nil
 	}
-	out, _, err = stripEncoding(out, true)
-	return out, f.charset, err
+	out := make([]byte, 0, len(doc)+len(doc)/8)
+	out, n, err := f.dec.decode(out, doc[f.bom:], true)
+	if err != nil {
+		err = undecodable(f.bom+n, out)
+	}
+	text, _, bad := stripEncoding(out, true)
+	if bad != nil {
+		err = bad
+	}
+	if err != nil {
+		return nil, f.charset, err
+	}
+	return text, f.charset, nil
+}
+
+// undecodable is the fault at offset, behind the text before.
+func undecodable(offset int, before []byte) error {
+	var p place
+	p.pass(before)
+	line, column := p.of(nil)
+	return &SyntaxError{Offset: int64(offset), Line: line, Column: column, Err: errUndecodable}
 }
 
 // found is what detect has found.
@@ -207,14 +218,11 @@ type found struct {
 
 // wantsMore reports whether detect could still change its mind.
 func wantsMore(b []byte) bool {
-	const open = "<?xml"
-	switch {
-	case len(b) < 4:
+	if len(b) < 4 {
 		return true
-	case string(b[:4]) != open[:4]:
-		return false
 	}
-	return bytes.Index(b, []byte("?>")) < 0
+	_, complete := declarationOf(b)
+	return !complete
 }
 
 // detect decides on the charset of a document that starts with b.
@@ -257,11 +265,16 @@ func detect(b []byte, label string) (found, error) {
 	case has("\x00<"):
 		return found{utf16beName, &utf16Decoder{big: true}, true, 0}, nil
 	}
-	name := declaredEncoding(b)
-	if name == "" {
+	declaration, complete := declarationOf(b)
+	if !complete && len(b) >= maxDeclaration {
+		return refuse(errLongDeclared)
+	}
+	_, value, ok := findEncoding(declaration)
+	if !ok {
+		// What is malformed the scanner will refuse.
 		return found{charset: utf8Name}, nil
 	}
-	c, err := lookupCharset(name)
+	c, err := lookupCharset(string(declaration[value.start:value.end]))
 	switch {
 	case err != nil:
 		return refuse(err)
@@ -271,24 +284,25 @@ func detect(b []byte, label string) (found, error) {
 	return c, nil
 }
 
-// declaredEncoding returns the encoding of the XML declaration that b starts
-// with, "" if it has none or is malformed: then the scanner will say so.
-func declaredEncoding(b []byte) string {
-	_, value, ok := findEncoding(b)
-	if !ok {
-		return ""
+// declarationOf returns the XML declaration at the start of b without its "?>",
+// or nil. complete is false if b ends before the "?>".
+func declarationOf(b []byte) (declaration []byte, complete bool) {
+	const open = "<?xml"
+	n := min(len(b), len(open))
+	if string(b[:n]) != open[:n] || len(b) > n && class[b[n]]&blank == 0 {
+		return nil, true
 	}
-	return string(b[value.start:value.end])
+	end := bytes.Index(b, []byte("?>"))
+	if end < 0 {
+		return nil, false
+	}
+	return b[:end], true
 }
 
-// findEncoding finds the encoding pseudo-attribute of the XML declaration at
-// the start of b: the whole of it with the white space before, and its value.
+// findEncoding finds the encoding pseudo-attribute of the XML declaration b:
+// the whole of it with the white space before, and its value.
 func findEncoding(b []byte) (all, value span, ok bool) {
-	i := len("<?xml")
-	if len(b) <= i || string(b[:i]) != "<?xml" || class[b[i]]&blank == 0 {
-		return
-	}
-	for {
+	for i := len("<?xml"); i < len(b); {
 		start := i
 		i = skipBlanks(b, i)
 		from := i
@@ -314,6 +328,7 @@ func findEncoding(b []byte) (all, value span, ok bool) {
 			return span{start: start, end: i}, value, true
 		}
 	}
+	return
 }
 
 func skipBlanks(b []byte, i int) int {
@@ -328,22 +343,17 @@ func skipBlanks(b []byte, i int) int {
 // yet; last says that no more will come. A byte order mark is refused: the one
 // that a document may begin with is past.
 func stripEncoding(text []byte, last bool) (_ []byte, past bool, err error) {
-	const open, mark = "<?xml", "\uFEFF"
-	if bytes.HasPrefix(text, []byte(mark)) {
+	if bytes.HasPrefix(text, []byte("\uFEFF")) {
 		return text, true, &SyntaxError{Line: 1, Column: 1, Err: errOutside}
 	}
-	n := min(len(text), len(open))
-	if string(text[:n]) != open[:n] {
-		return text, true, nil
-	}
-	end := bytes.Index(text, []byte("?>"))
-	if end < 0 && len(text) > maxDeclaration || end > maxDeclaration {
+	declaration, complete := declarationOf(text)
+	if !complete && len(text) > maxDeclaration+1 || len(declaration) > maxDeclaration {
 		return text, true, &SyntaxError{Line: 1, Column: 1, Err: errLongDeclared}
 	}
-	if end < 0 {
+	if !complete {
 		return text, last, nil
 	}
-	if all, _, ok := findEncoding(text); ok {
+	if all, _, ok := findEncoding(declaration); ok {
 		text = append(text[:all.start], text[all.end:]...)
 	}
 	return text, true, nil

@@ -96,10 +96,17 @@ func TestLinearTime(t *testing.T) {
 				ways = append(ways, true)
 			}
 			for _, one := range ways {
-				short := measure([]byte(tt.doc(n)), one)
-				long := measure([]byte(tt.doc(4*n)), one)
-				// Below a millisecond the clock and the caches speak, not the algorithm.
-				if short = max(short, time.Millisecond); long > 12*short {
+				var short, long time.Duration
+				linear := false
+				for range 5 { // a busy machine is no fault of the algorithm's
+					short = measure([]byte(tt.doc(n)), one)
+					long = measure([]byte(tt.doc(4*n)), one)
+					// Below a millisecond the clock and the caches speak.
+					if linear = long <= 12*max(short, time.Millisecond); linear {
+						break
+					}
+				}
+				if !linear {
 					t.Errorf("octet by octet %v: %v for %d octets, %v for four times as many", one, short, n, long)
 				}
 			}
