@@ -16,6 +16,9 @@ func (l *loader) checkRoutes() {
 		r := &l.cfg.Routes[i]
 		path := l.items["routes"][i]
 		l.unique(names, r.Name, path, "route")
+		if l.failed[path] {
+			continue // not even a map
+		}
 		l.checkDestination(r, path)
 		l.checkMatch(r, path, matches)
 		l.checkLimits(&r.Limits.Limits, path+".limits")
@@ -42,7 +45,7 @@ func (l *loader) checkDestination(r *Route, path string) {
 	switch {
 	case hasTo && hasBackend:
 		l.need(path+".backend", "the route has both backend and to", "remove one")
-	case !hasTo && !hasBackend:
+	case !hasTo && !hasBackend && !l.meant[path+".to"] && !l.meant[path+".backend"]:
 		l.reportKey(path, "has no backend", "name one by backend, or write its nodes: to: [URL]")
 	case hasBackend && l.cfg.Backends[r.Backend] == nil:
 		l.need(path+".backend", fmt.Sprintf("there is no backend %s", quote(r.Backend)), l.didYouMean(r.Backend, l.backendNames()))

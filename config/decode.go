@@ -44,7 +44,11 @@ func (l *loader) decode(v reflect.Value, n *node, path, schema string, r rules) 
 		return
 	}
 	l.mark(path, schema, v, n.at)
-	if n.kind == null {
+	l.reportNotes(n, path)
+	switch n.kind {
+	case broken:
+		return
+	case null:
 		l.report(n.at, path, "has no value", "give it one or remove the key")
 		return
 	}
@@ -67,6 +71,17 @@ func (l *loader) decode(v reflect.Value, n *node, path, schema string, r rules) 
 		l.decodeMap(v, n, path, schema, r)
 	case t.Kind() == reflect.Slice:
 		l.decodeList(v, n, path, schema, r)
+	}
+}
+
+// reportNotes reports what is wrong with the node itself.
+func (l *loader) reportNotes(n *node, path string) {
+	for _, note := range n.notes {
+		key := path
+		if note.key != "" {
+			key = joined(path, note.key)
+		}
+		l.report(note.at, key, note.message, note.hint)
 	}
 }
 
@@ -205,9 +220,9 @@ func (l *loader) decodeList(v reflect.Value, n *node, path, schema string, r rul
 	case n.kind == scalar && r.scalar:
 		items = []*node{n}
 	case n.kind != list:
-		hint := "write [value, value]"
-		if !isLeaf(t.Elem()) {
-			hint = "begin each item with a dash"
+		hint := "begin each item with a dash"
+		if n.kind == scalar && (isLeaf(t.Elem()) || t.Elem() == reflect.TypeFor[Node]()) {
+			hint = "write [" + cut(n.shown) + "]"
 		}
 		if r.word != "" {
 			hint += ", or " + r.word
@@ -227,7 +242,7 @@ func (l *loader) decodeList(v reflect.Value, n *node, path, schema string, r rul
 		if t.Elem() == reflect.TypeFor[Listener]() {
 			elem.FieldByName("Name").SetString(listenerName(item, i))
 		}
-		l.decode(elem, item, paths[i], schema+"[]", rules{})
+		l.decode(elem, item, paths[i], schema+"[]", rules{schemes: r.schemes})
 	}
 }
 
@@ -300,6 +315,9 @@ func (l *loader) mustDefault(v reflect.Value, text string, f field) {
 // checkRequired reports the required keys that no source has written, at the
 // place of the value that lacks them.
 func (l *loader) checkRequired(v reflect.Value, path string, at place) {
+	if l.failed[path] {
+		return
+	}
 	if here, ok := l.places[path]; ok {
 		at = here
 	}

@@ -105,7 +105,9 @@ func (w *variableWalk) walk(t reflect.Type, target func() reflect.Value, now ref
 }
 
 func (w *variableWalk) mapEntries(t reflect.Type, target func() reflect.Value, now reflect.Value, env, path, schema string) {
-	for _, k := range now.MapKeys() {
+	keys := now.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	for _, k := range keys {
 		key := k.String()
 		name, keyPath := env+"_"+envName(key), joined(path, key)
 		if t.Elem().Kind() == reflect.Pointer {

@@ -65,11 +65,23 @@ func Load(path string, opt Options) (*Config, error) {
 // LoadBytes is [Load] of a file at path with the given content: relative paths
 // in it are relative to the folder of path.
 func LoadBytes(path string, data []byte, opt Options) (*Config, error) {
-	full, err := filepath.Abs(path)
+	l, err := newLoader(path)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	l := &loader{
+	l.run(data, opt)
+	if len(l.problems) > 0 {
+		return nil, l.problems.sort()
+	}
+	return l.cfg, nil
+}
+
+func newLoader(path string) (*loader, error) {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	return &loader{
 		path:      path,
 		dir:       filepath.Dir(full),
 		cfg:       &Config{},
@@ -80,12 +92,7 @@ func LoadBytes(path string, data []byte, opt Options) (*Config, error) {
 		items:     map[string][]string{},
 		failed:    map[string]bool{},
 		meant:     map[string]bool{},
-	}
-	l.run(data, opt)
-	if len(l.problems) > 0 {
-		return nil, l.problems.sort()
-	}
-	return l.cfg, nil
+	}, nil
 }
 
 // A loader is one load.
@@ -151,6 +158,7 @@ func (l *loader) run(data []byte, opt Options) {
 			return 0
 		})
 		start = tree.at
+		l.reportNotes(tree, "")
 		if tree.kind == mapping {
 			l.decodeStruct(root, tree, "", "", rules{})
 		} else {

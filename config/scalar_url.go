@@ -234,7 +234,7 @@ func checkPath(path string) error {
 	}
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == ".." || segment == "." {
-			return bad("write the path that is meant", "the path has the segment %s", segment)
+			return bad("write the path that is meant", "the path has the segment %q", segment)
 		}
 	}
 	return nil

@@ -192,7 +192,7 @@ func keysNamed(key string) []string {
 
 // nearest returns the candidate that is likely meant by word, or "".
 func nearest(word string, candidates []string) string {
-	best, bestDistance := "", max(1, len(word)/3)+1
+	best, bestDistance := "", max(1, min(len(word)/3, 4))+1
 	for _, c := range candidates {
 		if strings.EqualFold(c, word) {
 			return c

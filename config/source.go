@@ -90,7 +90,7 @@ func structure(line []byte) int {
 // scanTokens splits the source and checks its shape before the library's
 // parser recurses over it.
 func scanTokens(src string) (token.Tokens, error) {
-	tokens := lexer.Tokenize(src)
+	tokens := joinPlain(lexer.Tokenize(src))
 	flow := 0
 	var blocks []block // open block maps and lists, by column
 	for i, tk := range tokens {
@@ -132,6 +132,66 @@ func scanTokens(src string) (token.Tokens, error) {
 		}
 	}
 	return tokens, nil
+}
+
+// joinPlain mends a fault of the library's scanner: in a list inside a flow
+// map, such as {to: [http://h:80]}, it takes any colon for the end of a key,
+// while YAML 1.2 §7.3.3 asks for a blank, a bracket or a comma behind it. Such
+// a token stands without a gap on both sides; it and its neighbours are one
+// plain scalar.
+func joinPlain(tokens token.Tokens) token.Tokens {
+	var out token.Tokens
+	var open []token.Type
+	joined := false
+	for i := 0; i < len(tokens); i++ {
+		tk := tokens[i]
+		switch tk.Type {
+		case token.MappingStartType, token.SequenceStartType:
+			open = append(open, tk.Type)
+		case token.MappingEndType, token.SequenceEndType:
+			open = open[:max(len(open)-1, 0)]
+		case token.MappingValueType:
+			if len(open) == 0 || open[len(open)-1] != token.SequenceStartType || i+1 == len(tokens) || !isPlain(tokens[i+1]) || !touch(tk, tokens[i+1]) {
+				break
+			}
+			value, at, before := ":"+tokens[i+1].Value, tk.Position, out[len(out)-1]
+			switch {
+			case isPlain(before) && touch(before, tk):
+				value, at = before.Value+value, before.Position
+				out = out[:len(out)-1]
+			case before.Type != token.SequenceStartType && before.Type != token.CollectEntryType:
+				out = append(out, tk)
+				continue
+			}
+			out = append(out, token.String(value, value, at))
+			joined = true
+			i++
+			continue
+		}
+		out = append(out, tk)
+	}
+	if !joined {
+		return tokens
+	}
+	var linked token.Tokens
+	linked.Add(out...) // sets each token's neighbours
+	linked[len(linked)-1].Next = nil
+	return linked
+}
+
+// isPlain reports whether a token is a scalar without quotes on one line.
+func isPlain(tk *token.Token) bool {
+	switch tk.Type {
+	case token.StringType, token.IntegerType, token.FloatType, token.BoolType, token.NullType,
+		token.OctetIntegerType, token.HexIntegerType, token.BinaryIntegerType, token.InfinityType, token.NanType:
+		return !strings.Contains(tk.Origin, "\n")
+	}
+	return false
+}
+
+// touch reports whether b begins where a ends.
+func touch(a, b *token.Token) bool {
+	return a.Position.Line == b.Position.Line && a.Position.Column+utf8.RuneCountInString(a.Value) == b.Position.Column
 }
 
 // A block is an open block map or list.

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -20,6 +21,14 @@ type node struct {
 	shown   string // of a scalar as it was written: what a message may quote
 	entries []entry
 	items   []*node
+	notes   []note
+}
+
+// A note is something that is wrong with the tree itself, reported with the
+// path of the node once that is known.
+type note struct {
+	at                 place
+	key, message, hint string // key is below the node; "" is the node itself
 }
 
 type kind uint8
@@ -29,9 +38,12 @@ const (
 	scalar
 	list
 	mapping
+	broken // nothing to decode, a note says why
 )
 
-func (k kind) String() string { return [...]string{"nothing", "a value", "a list", "a map"}[k] }
+func (k kind) String() string {
+	return [...]string{"nothing", "a value", "a list", "a map", "nothing"}[k]
+}
 
 // An entry is one key of a mapping.
 type entry struct {
@@ -84,10 +96,10 @@ func parseTree(file string, data []byte, expand func(string) (string, error), re
 		return nil
 	}
 	if len(doc) > 1 {
-		report(b.place(doc[1].GetToken()), "", "a second document", "a configuration is one YAML document, remove the line ---")
+		report(b.start(doc[1]), "", "a second document", "a configuration is one YAML document, remove the line ---")
 		return nil
 	}
-	return b.build(doc[0], "")
+	return b.build(doc[0])
 }
 
 // parseDocument returns the bodies of the documents that are not empty. The
@@ -133,8 +145,8 @@ func (b *treeBuilder) syntax(err error) {
 	case errors.As(err, &limit):
 		b.report(place{source: b.file, line: limit.line, col: limit.col}, "", limit.message, limit.hint)
 	case errors.As(err, &syntax):
-		message, hint := syntax.Message, ""
-		if m := strings.ToLower(message); strings.Contains(m, "tab") || strings.Contains(message, `'\t'`) {
+		message, hint := plainText(syntax.Message), ""
+		if m := strings.ToLower(message); strings.Contains(m, "tab") || strings.Contains(message, `\t`) {
 			hint = "YAML is indented with spaces"
 		} else if strings.Contains(m, "non-map value") || strings.Contains(m, "map key-value is pre-defined") ||
 			strings.Contains(m, "unexpected key name") {
@@ -142,123 +154,128 @@ func (b *treeBuilder) syntax(err error) {
 		}
 		b.report(b.place(syntax.Token), "", "not valid YAML: "+message, hint)
 	default:
-		b.report(place{source: b.file}, "", "not valid YAML: "+err.Error(), "")
+		b.report(place{source: b.file}, "", "not valid YAML: "+plainText(err.Error()), "")
 	}
 }
 
-// build converts one value; key is its path, for messages.
-func (b *treeBuilder) build(n ast.Node, key string) *node {
+// start returns the place where a value begins. Of a block map the library
+// gives that of its first colon.
+func (b *treeBuilder) start(n ast.Node) place {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		if !n.IsFlowStyle && len(n.Values) > 0 {
+			return b.place(n.Values[0].Key.GetToken())
+		}
+	case *ast.MappingValueNode:
+		return b.place(n.Key.GetToken())
+	}
+	return b.place(n.GetToken())
+}
+
+// build converts one value.
+func (b *treeBuilder) build(n ast.Node) *node {
 	switch n := n.(type) {
 	case nil:
 		return &node{kind: null, at: place{source: b.file}}
 	case *ast.NullNode:
 		return &node{kind: null, at: b.place(n.GetToken())}
 	case *ast.MappingNode:
-		return b.mapping(n, key)
+		return b.mapping(n.Values, b.start(n))
 	case *ast.MappingValueNode:
-		return b.mapping(&ast.MappingNode{Start: n.Start, Values: []*ast.MappingValueNode{n}}, key)
+		return b.mapping([]*ast.MappingValueNode{n}, b.start(n))
 	case *ast.SequenceNode:
 		out := &node{kind: list, at: b.place(n.Start)}
-		for i, v := range n.Values {
-			out.items = append(out.items, b.build(v, indexed(key, i)))
+		for _, v := range n.Values {
+			out.items = append(out.items, b.build(v))
 		}
 		return out
 	case *ast.AnchorNode:
 		name := n.Name.GetToken().Value
 		b.anchors[name] = anchor{}
-		v := b.build(n.Value, key)
+		v := b.build(n.Value)
 		b.anchors[name] = anchor{node: v}
 		return v
 	case *ast.AliasNode:
-		return b.alias(n, key)
+		return b.alias(n)
 	case *ast.TagNode:
 		switch tag := n.Start.Value; tag {
 		case "!!str", "!!int", "!!float", "!!bool", "!!null", "!!seq", "!!map":
+			return b.build(n.Value)
 		default:
-			b.report(b.place(n.Start), key, fmt.Sprintf("the tag %s is not known", quote(tag)), "remove it, types come from the key")
+			return spoilt(b.place(n.Start), "the tag "+quote(tag)+" is not known", "remove it, types come from the key")
 		}
-		return b.build(n.Value, key)
 	case *ast.LiteralNode:
-		return b.scalar(n.Start, n.Value.Value, key)
+		return b.scalar(n.Start, n.Value.Value)
 	case *ast.StringNode:
-		return b.scalar(n.Token, n.Value, key)
+		return b.scalar(n.Token, n.Value)
 	case *ast.MergeKeyNode:
-		return b.scalar(n.Token, n.Token.Value, key)
+		return b.scalar(n.Token, n.Token.Value)
 	case ast.ScalarNode: // numbers and booleans: their text counts, so that 1.10 stays 1.10
-		return b.scalar(n.GetToken(), n.GetToken().Value, key)
+		return b.scalar(n.GetToken(), n.GetToken().Value)
 	}
-	b.report(b.place(n.GetToken()), key, "not a value, a list or a map", "")
-	return &node{kind: null, at: b.place(n.GetToken())}
+	return spoilt(b.place(n.GetToken()), "not a value, a list or a map", "")
 }
 
-func (b *treeBuilder) scalar(tk *token.Token, text, key string) *node {
-	n := &node{kind: scalar, at: b.place(tk), text: text, shown: text}
-	if strings.Contains(text, "${") {
-		expanded, err := b.expand(text)
-		if err != nil {
-			b.report(n.at, key, err.Error(), "set it, or write $${ for a literal ${")
-		}
-		n.text = expanded
-	}
-	return n
+// spoilt returns a node that only holds a note.
+func spoilt(at place, message, hint string) *node {
+	return &node{kind: broken, at: at, notes: []note{{at, "", message, hint}}}
 }
 
-func (b *treeBuilder) alias(n *ast.AliasNode, key string) *node {
+func (b *treeBuilder) scalar(tk *token.Token, text string) *node {
+	at := b.place(tk)
+	if !strings.Contains(text, "${") {
+		return &node{kind: scalar, at: at, text: text, shown: text}
+	}
+	expanded, err := b.expand(text)
+	if err != nil {
+		return spoilt(at, err.Error(), "set it, or write $${ for a literal ${")
+	}
+	return &node{kind: scalar, at: at, text: expanded, shown: text}
+}
+
+func (b *treeBuilder) alias(n *ast.AliasNode) *node {
 	name := n.Value.GetToken().Value
 	at := b.place(n.Start)
-	a, ok := b.anchors[name]
-	switch {
+	switch a, ok := b.anchors[name]; {
 	case !ok:
-		b.report(at, key, fmt.Sprintf("the alias *%s names no anchor above it", cut(name)), "write &"+cut(name)+" before the value that is meant")
+		return spoilt(at, "the alias *"+cut(name)+" names no anchor above it", "write &"+cut(name)+" before the value that is meant")
 	case a.node == nil:
-		b.report(at, key, fmt.Sprintf("the alias *%s stands inside its own anchor", cut(name)), "")
+		return spoilt(at, "the alias *"+cut(name)+" stands inside its own anchor", "name another anchor, or write the value")
 	default:
 		return a.node
 	}
-	return &node{kind: null, at: at}
 }
 
-func (b *treeBuilder) mapping(n *ast.MappingNode, key string) *node {
-	out := &node{kind: mapping, at: b.place(n.Start)}
+func (b *treeBuilder) mapping(values []*ast.MappingValueNode, at place) *node {
+	out := &node{kind: mapping, at: at}
 	seen := map[string]place{}
-	for i, v := range n.Values {
+	for _, v := range values {
 		at := b.place(v.Key.GetToken())
-		if i == 0 && !n.IsFlowStyle {
-			out.at = at // of a block map the library gives the place of its first colon
-		}
-		name, ok := b.key(v.Key, key)
-		if !ok {
+		value := b.build(v.Value)
+		var name string
+		switch k := v.Key.(type) {
+		case *ast.MergeKeyNode:
+			out.notes = append(out.notes, note{at, "<<", "merge keys are not supported", "write the keys out, or use an alias for a whole value"})
 			continue
+		case *ast.MappingKeyNode, *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
+			out.notes = append(out.notes, note{at, "", "a key must be a plain word", ""})
+			continue
+		case *ast.StringNode:
+			name = k.Value
+		default:
+			name = k.GetToken().Value
 		}
-		path := joined(key, name)
-		value := b.build(v.Value, path)
 		if first, twice := seen[name]; twice {
-			b.report(at, path, "the key stands twice", fmt.Sprintf("it stands in line %d already, remove one", first.line))
+			out.notes = append(out.notes, note{at, name, "the key stands twice", fmt.Sprintf("it stands in line %d already, remove one", first.line)})
 			continue
 		}
 		seen[name] = at
-		if value.kind == null && value.at.line == 0 {
+		if value.at.line == 0 {
 			value.at = at
 		}
 		out.entries = append(out.entries, entry{key: name, at: at, value: value})
 	}
 	return out
-}
-
-// key returns the text of a map's key.
-func (b *treeBuilder) key(k ast.MapKeyNode, path string) (string, bool) {
-	at := b.place(k.GetToken())
-	switch k := k.(type) {
-	case *ast.MergeKeyNode:
-		b.report(at, joined(path, "<<"), "merge keys are not supported", "write the keys out, or use an alias for a whole value")
-		return "", false
-	case *ast.StringNode:
-		return k.Value, true
-	case *ast.MappingKeyNode, *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
-		b.report(at, path, "a key must be a plain word", "")
-		return "", false
-	}
-	return k.GetToken().Value, true
 }
 
 // joined returns the path of a key under path; indexed that of an item.
@@ -280,4 +297,14 @@ func cut(s string) string {
 		return string(r[:most]) + "…"
 	}
 	return s
+}
+
+// plainText cuts the text of a foreign error, which may hold pieces of the
+// file, and escapes what is not to be printed.
+func plainText(s string) string {
+	if r := []rune(s); len(r) > 200 {
+		s = string(r[:200]) + "…"
+	}
+	quoted := strconv.QuoteToGraphic(s)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
