@@ -15,6 +15,9 @@ type Framed struct {
 	opt FramedOptions
 	srv proxy.Server
 	ln  *bounded
+
+	cut   context.Context // done when the drain is to end before its time
+	cutIt context.CancelFunc
 }
 
 // NewFramed returns a listener that is not bound yet.
@@ -23,7 +26,9 @@ func NewFramed(opt FramedOptions, srv proxy.Server) (*Framed, error) {
 	if err := opt.validate(); err != nil {
 		return nil, err
 	}
-	return &Framed{opt: opt, srv: srv}, nil
+	l := &Framed{opt: opt, srv: srv}
+	l.cut, l.cutIt = context.WithCancel(context.Background())
+	return l, nil
 }
 
 // Listen binds the address.
@@ -61,6 +66,10 @@ func (l *Framed) Close() error {
 	return l.ln.Close()
 }
 
+// Cut ends the drain of a Run whose context is cancelled, now or later, as if
+// FramedOptions.Drain were over.
+func (l *Framed) Cut() { l.cutIt() }
+
 // Run serves until ctx is cancelled, then takes no further connection or frame,
 // gives what is under way FramedOptions.Drain to finish and cuts the rest: its
 // context ends with [ErrShutdown]. It returns once no goroutine of its own is
@@ -95,8 +104,10 @@ func (l *Framed) Run(ctx context.Context) error {
 	case <-idle:
 	case <-patience.C:
 		abort(ErrShutdown)
-		<-idle
+	case <-l.cut.Done():
+		abort(ErrShutdown)
 	}
+	<-idle
 	return err
 }
 

@@ -20,6 +20,9 @@ type HTTP struct {
 	open sync.WaitGroup // connections that net/http serves
 
 	abort context.CancelCauseFunc // ends every exchange
+
+	cut   context.Context // done when the drain is to end before its time
+	cutIt context.CancelFunc
 }
 
 // NewHTTP returns a listener that is not bound yet.
@@ -31,6 +34,7 @@ func NewHTTP(opt HTTPOptions, srv proxy.Server) (*HTTP, error) {
 	l := &HTTP{opt: opt, srv: srv}
 	base, abort := context.WithCancelCause(context.Background())
 	l.abort = abort
+	l.cut, l.cutIt = context.WithCancel(context.Background())
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	l.http = &http.Server{
@@ -94,6 +98,10 @@ func (l *HTTP) Close() error {
 	return l.ln.Close()
 }
 
+// Cut ends the drain of a Run whose context is cancelled, now or later, as if
+// HTTPOptions.Drain were over.
+func (l *HTTP) Cut() { l.cutIt() }
+
 // Run serves until ctx is cancelled, then takes no further connection or
 // request, gives exchanges under way HTTPOptions.Drain to finish and cuts the
 // rest: their context ends with [ErrShutdown]. It returns once no goroutine of
@@ -105,7 +113,7 @@ func (l *HTTP) Run(ctx context.Context) error {
 	select {
 	case err = <-served:
 	case <-ctx.Done():
-		drain, cancel := context.WithTimeout(context.Background(), max(l.opt.Drain, 0))
+		drain, cancel := context.WithTimeout(l.cut, max(l.opt.Drain, 0))
 		l.ln.Close()
 		// Shutdown would wait for those who have not said anything yet.
 		l.ln.closeSilent()

@@ -1,0 +1,195 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"soapway/config"
+	"soapway/internal/admin"
+	"soapway/internal/lifecycle"
+	"soapway/internal/telemetry"
+	"soapway/proxy"
+)
+
+// The states of an App, in the order in which it goes through them.
+const (
+	starting int32 = iota
+	running
+	draining
+)
+
+// An App is one gateway.
+type App struct {
+	opt       Options
+	log       *slog.Logger
+	metrics   *telemetry.Metrics
+	handler   *proxy.Handler
+	door      door
+	admin     *admin.Server
+	listeners []*listener
+	group     *lifecycle.Group
+	state     atomic.Int32
+
+	mu      sync.Mutex // held over a whole reload; guards what follows
+	cfg     *config.Config
+	pools   pools
+	closing sync.WaitGroup // goroutines that wait for a generation to be over
+}
+
+// Bound is a listener and the address that it has.
+type Bound struct {
+	Name     string `json:"name"`
+	Protocol string `json:"protocol"`
+	Address  string `json:"address"`
+}
+
+// New makes a gateway of cfg and binds its addresses; [App.Run] serves them.
+// Its error is config.Problems for everything that cfg is to blame for.
+func New(cfg *config.Config, opt Options) (*App, error) {
+	opt = opt.withDefaults()
+	if err := opt.Log.Set(string(cfg.Log.Level), string(cfg.Log.Format)); err != nil {
+		return nil, err
+	}
+	a := &App{opt: opt, log: opt.Log.Logger(), metrics: telemetry.NewMetrics(), cfg: cfg}
+	pools, table, problems := build(cfg, nil, a.log)
+	if problems != nil {
+		return nil, problems
+	}
+	a.pools = pools
+	a.handler = proxy.NewHandler(table, proxy.Options{Log: a.log, Observer: a.metrics})
+	a.door.server = a.handler
+	a.door.present.Store(newGeneration(nil))
+
+	if problems := a.bind(cfg); problems != nil {
+		for _, p := range a.pools {
+			p.close()
+		}
+		return nil, problems
+	}
+	a.group = lifecycle.New(lifecycle.Options{Drain: drainOf(cfg), Log: a.log},
+		lifecycle.Part{Name: "nodes", Run: a.runNodes},
+		lifecycle.Part{Name: "admin", Run: a.admin.Run},
+		lifecycle.Part{Name: "listeners", Run: runListeners(a.listeners)},
+		lifecycle.Part{Name: "watch", Run: a.runWatch},
+		lifecycle.Part{Name: "ready", Run: a.runReady},
+	)
+	return a, nil
+}
+
+// Check reports everything that would keep cfg from running, short of what
+// only a bound address can show. Its error is config.Problems.
+func Check(cfg *config.Config) error {
+	log := slog.New(slog.DiscardHandler)
+	pools, table, problems := build(cfg, nil, log)
+	for _, p := range pools {
+		p.close()
+	}
+	if table == nil {
+		// The listeners are looked at as well: all problems at once.
+		table, _ = proxy.Compile(proxy.TableOptions{})
+	}
+	_, more := newListeners(cfg, proxy.NewHandler(table, proxy.Options{}), log)
+	if problems = append(problems, more...); len(problems) > 0 {
+		return problems
+	}
+	return nil
+}
+
+// build makes what a reload replaces. Nodes of old that are the same are kept.
+func build(cfg *config.Config, old pools, log *slog.Logger) (pools, *proxy.Table, config.Problems) {
+	pools, problems := buildPools(cfg, old, log)
+	if problems != nil {
+		return nil, nil, problems
+	}
+	table, err := proxy.Compile(tableOptions(cfg, pools))
+	if err != nil {
+		for _, p := range pools.without(old) {
+			p.close()
+		}
+		return nil, nil, config.Problems{cfg.Problem("routes", err.Error(), "")}
+	}
+	return pools, table, nil
+}
+
+// bind makes and binds the listeners and the admin listener: all or none.
+func (a *App) bind(cfg *config.Config) config.Problems {
+	listeners, problems := newListeners(cfg, &a.door, a.log)
+	if problems != nil {
+		return problems
+	}
+	if problems := bindAll(cfg, listeners); problems != nil {
+		return problems
+	}
+	ln, err := net.Listen("tcp", cfg.Admin.Address)
+	if err != nil {
+		for _, l := range listeners {
+			_ = l.Close()
+		}
+		return config.Problems{addressProblem(cfg, "admin.address", err)}
+	}
+	a.listeners = listeners
+	a.admin = admin.New(ln, admin.Options{
+		Token:   cfg.Admin.Token.Reveal(),
+		Ready:   a.unready,
+		Metrics: a.metrics.Handler(),
+		Version: a.opt.Version,
+		Log:     a.log,
+	})
+	return nil
+}
+
+// drainOf is the budget of a stop.
+func drainOf(cfg *config.Config) time.Duration { return cfg.Drain.Or(forever) }
+
+// Listeners returns the listeners in the order of the configuration.
+func (a *App) Listeners() []Bound {
+	var bound []Bound
+	for _, l := range a.listeners {
+		bound = append(bound, Bound{l.name, string(l.protocol), l.Addr().String()})
+	}
+	return bound
+}
+
+// Admin returns the address of the admin listener.
+func (a *App) Admin() string { return a.admin.Addr().String() }
+
+// Run serves until ctx is cancelled, then drains, and returns once every
+// goroutine of the gateway is gone. It must be called once.
+func (a *App) Run(ctx context.Context) error { return a.group.Run(ctx) }
+
+// Cut ends the drain now. Exchanges under way are broken off.
+func (a *App) Cut() { a.group.Cut() }
+
+// unready says why the gateway does not take messages.
+func (a *App) unready() []string {
+	switch a.state.Load() {
+	case starting:
+		return []string{"starting"}
+	case draining:
+		return []string{"draining"}
+	}
+	return nil
+}
+
+// runReady is the part that is started last and stopped first.
+func (a *App) runReady(stop, _ context.Context) error {
+	a.state.Store(running)
+	a.opt.Ready()
+	<-stop.Done()
+	a.state.Store(draining)
+	return nil
+}
+
+// runNodes is the part that closes the nodes when no exchange is left.
+func (a *App) runNodes(stop, _ context.Context) error {
+	<-stop.Done()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.retire(a.pools, pools{})
+	a.closing.Wait()
+	return nil
+}

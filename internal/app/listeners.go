@@ -1,0 +1,140 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+
+	"soapway/config"
+	"soapway/proxy"
+	"soapway/proxy/listen"
+)
+
+// transport is what the listeners of package listen have in common.
+type transport interface {
+	Listen() error
+	Run(context.Context) error
+	Cut()
+	Addr() net.Addr
+	Close() error
+}
+
+var (
+	_ transport = (*listen.HTTP)(nil)
+	_ transport = (*listen.Framed)(nil)
+)
+
+// A listener is a transport with its place in the configuration.
+type listener struct {
+	transport
+	name     string
+	protocol config.Protocol
+}
+
+// newListeners makes the listeners of cfg, not yet bound.
+func newListeners(cfg *config.Config, srv proxy.Server, log *slog.Logger) ([]*listener, config.Problems) {
+	var (
+		made     []*listener
+		problems config.Problems
+		sizes    = sizesOf(cfg)
+	)
+	for i := range cfg.Listeners {
+		l := &cfg.Listeners[i]
+		t, err := newTransport(l, sizes, srv, log.With("listener", l.Name))
+		if err != nil {
+			problems = append(problems, cfg.Problem("listeners."+l.Name, err.Error(), ""))
+			continue
+		}
+		made = append(made, &listener{t, l.Name, l.Protocol})
+	}
+	return made, problems
+}
+
+func newTransport(l *config.Listener, s sizes, srv proxy.Server, log *slog.Logger) (transport, error) {
+	timeouts := listen.Timeouts{
+		Header:   l.Timeouts.Header.Or(forever),
+		BodyIdle: l.Timeouts.BodyIdle.Or(forever),
+		Idle:     l.Timeouts.Idle.Or(forever),
+	}
+	if l.Protocol == config.ProtocolFramed {
+		return listen.NewFramed(listen.FramedOptions{
+			Name:           l.Name,
+			Address:        l.Address,
+			Length:         l.Length,
+			Route:          l.Route,
+			Timeouts:       timeouts,
+			MaxMessage:     s.message,
+			Buffer:         s.buffer,
+			MaxConnections: countOr(l.MaxConnections, 1<<30),
+			Drain:          forever, // the group of parts has the budget
+			Log:            log,
+		}, srv)
+	}
+	return listen.NewHTTP(listen.HTTPOptions{
+		Name:           l.Name,
+		Address:        l.Address,
+		Route:          l.Route,
+		Timeouts:       timeouts,
+		MaxConnections: countOr(l.MaxConnections, 1<<30),
+		HeaderBytes:    int(s.header),
+		Drain:          forever,
+		Log:            log,
+	}, srv)
+}
+
+// bindAll binds every listener, or none.
+func bindAll(cfg *config.Config, ls []*listener) config.Problems {
+	var problems config.Problems
+	for i, l := range ls {
+		if err := l.Listen(); err != nil {
+			problems = append(problems, addressProblem(cfg, "listeners."+l.name+".address", err))
+			for _, bound := range ls[:i] {
+				_ = bound.Close()
+			}
+			return problems
+		}
+	}
+	return nil
+}
+
+// addressProblem says why an address cannot be bound.
+func addressProblem(cfg *config.Config, key string, err error) config.Problem {
+	hint := ""
+	if e, ok := errors.AsType[*net.OpError](err); ok {
+		// "listen tcp 127.0.0.1:80: " is what the key says already.
+		err = e.Err
+	}
+	if inUse(err) {
+		hint = "another program listens there, or another gateway"
+	}
+	return cfg.Problem(key, fmt.Sprintf("cannot be bound: %v", err), hint)
+}
+
+// runListeners is the part that runs all of them together. When one fails the
+// others stop.
+func runListeners(ls []*listener) func(stop, cut context.Context) error {
+	return func(stop, cut context.Context) error {
+		stop, fail := context.WithCancel(stop)
+		defer fail()
+		defer context.AfterFunc(cut, func() {
+			for _, l := range ls {
+				l.Cut()
+			}
+		})()
+		errs := make([]error, len(ls))
+		var wg sync.WaitGroup
+		for i, l := range ls {
+			wg.Go(func() {
+				defer fail()
+				if err := l.Run(stop); err != nil {
+					errs[i] = fmt.Errorf("%s: %w", l.name, err)
+				}
+			})
+		}
+		wg.Wait()
+		return errors.Join(errs...)
+	}
+}

@@ -1,0 +1,271 @@
+package app
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+	"time"
+
+	"soapway/config"
+	"soapway/proxy"
+	"soapway/proxy/balance"
+	"soapway/proxy/upstream"
+)
+
+// forever stands for a time-out of none. It is far away but still far from the
+// end of time.Duration, so that it can be added to the present.
+const forever = 10 * 365 * 24 * time.Hour
+
+// A pool is a backend with its nodes and their connections.
+type pool struct {
+	cfg     *config.Backend
+	sizes   sizes
+	certs   [sha256.Size]byte // of the content of its certificate files
+	backend *proxy.Backend
+}
+
+// sizes are limits of messages that transports need to know.
+type sizes struct {
+	message int64 // of a frame
+	buffer  int64
+	header  int64 // of a head
+}
+
+// sizesOf returns the widest limits of any route: each route applies its own
+// afterwards.
+func sizesOf(cfg *config.Config) sizes {
+	s := sizes{int64(cfg.Limits.MaxMessage), int64(cfg.Limits.Buffer), int64(cfg.Limits.HeaderBytes)}
+	for i := range cfg.Routes {
+		l := &cfg.Routes[i].Limits
+		s.message = wider(s.message, int64(l.MaxMessage))
+		s.buffer = wider(s.buffer, int64(l.Buffer))
+		s.header = wider(s.header, int64(l.HeaderBytes))
+	}
+	if s.message < 0 {
+		s.message = 1 << 62
+	}
+	return s
+}
+
+// wider returns the larger limit, where a negative one is unlimited.
+func wider(a, b int64) int64 {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return max(a, b)
+}
+
+// pools are the backends of a configuration by the key of their place in it.
+// The key tells a named backend from that of a route of the same name.
+type pools map[string]*pool
+
+// close closes every node.
+func (p *pool) close() {
+	for _, n := range p.backend.Nodes {
+		n.Close()
+	}
+}
+
+// without returns the pools of p that are not in q.
+func (p pools) without(q pools) (gone []*pool) {
+	for key, old := range p {
+		if q[key] != old {
+			gone = append(gone, old)
+		}
+	}
+	return gone
+}
+
+// poolKey is the key of the backend of r, which is also its place in the
+// configuration.
+func poolKey(r *config.Route) string {
+	if r.Backend != "" {
+		return "backends." + r.Backend
+	}
+	return "routes." + r.Name + ".to"
+}
+
+// buildPools makes a pool for each backend of cfg, or takes that of old when
+// nothing about it has changed. On an error nothing that it made is left open.
+func buildPools(cfg *config.Config, old pools, log *slog.Logger) (pools, config.Problems) {
+	b := builder{cfg: cfg, old: old, made: pools{}, sizes: sizesOf(cfg), log: log}
+	for name, backend := range cfg.Backends {
+		b.add("backends."+name, name, backend)
+	}
+	for i := range cfg.Routes {
+		r := &cfg.Routes[i]
+		if name, backend := cfg.BackendOf(r); r.Backend == "" {
+			b.add(poolKey(r), name, backend)
+		}
+	}
+	if len(b.problems) > 0 {
+		for _, fresh := range b.made.without(old) {
+			fresh.close()
+		}
+		return nil, b.problems
+	}
+	return b.made, nil
+}
+
+type builder struct {
+	cfg      *config.Config
+	old      pools
+	made     pools
+	sizes    sizes
+	log      *slog.Logger
+	problems config.Problems
+}
+
+// wrong notes a problem at a key.
+func (b *builder) wrong(key string, err error) {
+	b.problems = append(b.problems, b.cfg.Problem(key, err.Error(), ""))
+}
+
+func (b *builder) add(key, name string, c *config.Backend) {
+	certs := digest(c.TLS)
+	if old := b.old[key]; old != nil && old.certs == certs && old.sizes == b.sizes && reflect.DeepEqual(old.cfg, c) {
+		b.made[key] = old
+		return
+	}
+	nodes, ok := b.nodes(key, c)
+	if !ok {
+		for _, n := range nodes {
+			n.Close()
+		}
+		return
+	}
+	b.made[key] = &pool{cfg: c, sizes: b.sizes, certs: certs, backend: &proxy.Backend{
+		Name:       name,
+		Nodes:      nodes,
+		Policy:     policy(c.Balance),
+		Connect:    c.ConnectTimeout.Or(forever),
+		Answer:     c.Timeout.Or(forever),
+		Headers:    reveal(c.Headers),
+		HostClient: c.Host == config.HostClient,
+	}}
+}
+
+// nodes makes the nodes of a backend; ok is false when a problem was noted.
+func (b *builder) nodes(key string, c *config.Backend) (nodes []proxy.Node, ok bool) {
+	var tlsOptions upstream.TLSOptions
+	if c.TLS != nil {
+		tlsOptions = upstream.TLSOptions{
+			CA: string(c.TLS.CA), Certificate: string(c.TLS.Certificate), Key: string(c.TLS.Key),
+			ServerName: c.TLS.ServerName, Insecure: c.TLS.Insecure,
+		}
+	}
+	tlsConfig, err := upstream.TLSConfig(tlsOptions)
+	if err != nil {
+		b.wrong(key+".tls", err)
+		return nil, false
+	}
+	ok = true
+	for i := range c.Nodes {
+		u := c.Nodes[i].URL
+		o := nodeOptions{c: c, sizes: b.sizes, log: b.log.With("node", u.String())}
+		var n proxy.Node
+		switch {
+		case u.Scheme == config.NodeBuiltin:
+			n, err = upstream.NewBuiltin(u.Builtin)
+		case u.Framed() && u.TLS():
+			opt := o.framed(u)
+			opt.TLS = tlsConfig
+			n, err = upstream.NewFramed(opt)
+		case u.Framed():
+			n, err = upstream.NewFramed(o.framed(u))
+		case u.Scheme == config.NodeHTTP || u.Scheme == config.NodeHTTPS:
+			opt := o.http(u)
+			opt.TLS = tlsConfig
+			n, err = upstream.NewHTTP(opt)
+		default:
+			err = fmt.Errorf("no transport for %s nodes", u.Scheme)
+		}
+		if err != nil {
+			b.wrong(key, err)
+			ok = false
+			continue
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, ok
+}
+
+// nodeOptions makes the options of one node.
+type nodeOptions struct {
+	c     *config.Backend
+	sizes sizes
+	log   *slog.Logger
+}
+
+func (o nodeOptions) http(u config.NodeURL) upstream.HTTPOptions {
+	return upstream.HTTPOptions{
+		URL:            u.String(),
+		ConnectTimeout: o.c.ConnectTimeout.Or(forever),
+		Timeout:        o.c.Timeout.Or(forever),
+		IdleTimeout:    o.c.IdleTimeout.Or(forever),
+		MaxConnections: countOr(o.c.MaxConnections, 1<<30),
+		HeaderBytes:    o.sizes.header,
+		Log:            o.log,
+	}
+}
+
+func (o nodeOptions) framed(u config.NodeURL) upstream.FramedOptions {
+	return upstream.FramedOptions{
+		Address:        u.Address,
+		Length:         u.Length,
+		ConnectTimeout: o.c.ConnectTimeout.Or(forever),
+		Timeout:        o.c.Timeout.Or(forever),
+		IdleTimeout:    o.c.IdleTimeout.Or(forever),
+		MaxConnections: countOr(o.c.MaxConnections, 1<<30),
+		MaxReply:       o.sizes.message,
+		Log:            o.log,
+	}
+}
+
+// countOr returns c, or unlimited if it is none.
+func countOr(c config.Count, unlimited int) int {
+	if c.None() || int64(c) > int64(unlimited) {
+		return unlimited
+	}
+	return int(c)
+}
+
+func policy(b config.Balance) balance.Policy {
+	if b == config.BalanceRoundRobin {
+		return new(balance.RoundRobin)
+	}
+	return new(balance.LeastRequests)
+}
+
+func reveal(headers map[string]config.Secret) map[string]string {
+	if len(headers) == 0 {
+		return nil
+	}
+	plain := make(map[string]string, len(headers))
+	for name, secret := range headers {
+		plain[name] = secret.Reveal()
+	}
+	return plain
+}
+
+// digest is over the content of the files that t names, so that a renewed
+// certificate makes a new pool. Files that cannot be read count as empty; to
+// complain about them is for who uses them.
+func digest(t *config.ClientTLS) (sum [sha256.Size]byte) {
+	if t == nil {
+		return sum
+	}
+	h := sha256.New()
+	for _, f := range []config.File{t.CA, t.Certificate, t.Key} {
+		var data []byte
+		if f != "" {
+			data, _ = os.ReadFile(string(f))
+		}
+		fmt.Fprintf(h, "%d\n", len(data))
+		h.Write(data)
+	}
+	h.Sum(sum[:0])
+	return sum
+}

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"io"
+
+	"soapway/config"
+	"soapway/internal/telemetry"
+)
+
+// Options configures an [App]. The zero value works.
+type Options struct {
+	// Log is the log of the process; level and format follow the
+	// configuration. Default: discard.
+	Log *telemetry.Log
+
+	// Version stands on the admin page. Default: left out.
+	Version string
+
+	// Load reads the configuration again for a reload. Default: there is no
+	// reload, and files are not watched.
+	Load func() (*config.Config, error)
+
+	// Ready is called once, when the gateway takes messages. Default: nothing.
+	Ready func()
+}
+
+// withDefaults returns o with zero fields filled in.
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = telemetry.NewLog(io.Discard)
+	}
+	if o.Ready == nil {
+		o.Ready = func() {}
+	}
+	return o
+}

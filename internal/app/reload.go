@@ -1,0 +1,128 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+
+	"soapway/config"
+)
+
+// A RestartError says that a configuration cannot be taken by a reload.
+type RestartError struct {
+	// Keys are those that differ and are read only at a start.
+	Keys []string
+}
+
+// Error names the keys.
+func (e *RestartError) Error() string {
+	return "app: reload: nothing was changed, because only a restart can change " + strings.Join(e.Keys, ", ")
+}
+
+// The errors of a reload that is not possible at all.
+var (
+	// ErrStopping says that the stop has begun.
+	ErrStopping = errors.New("app: reload: the gateway is stopping")
+	// ErrNoSource says that there is no [Options.Load].
+	ErrNoSource = errors.New("app: reload: there is nothing to load from")
+)
+
+// Reload reads the configuration again and puts it in place: all of it, or
+// nothing when it has a problem or changes what only a restart can change. No
+// connection is dropped. Whether it was taken is told to log and metrics too.
+func (a *App) Reload() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, err := a.reload()
+	return err
+}
+
+// reload is Reload with a.mu held; it returns the configuration in use.
+func (a *App) reload() (*config.Config, error) {
+	if a.state.Load() == draining {
+		return a.cfg, ErrStopping
+	}
+	if a.opt.Load == nil {
+		return a.cfg, ErrNoSource
+	}
+	cfg, err := a.opt.Load()
+	if err == nil {
+		err = a.put(cfg)
+	}
+	a.metrics.Reloaded(err == nil)
+	if err != nil {
+		complain(a.log, err)
+		return a.cfg, err
+	}
+	a.log.Info("reloaded", "config", cfg.Path(), "routes", len(cfg.Routes))
+	return cfg, nil
+}
+
+// put switches to cfg.
+func (a *App) put(cfg *config.Config) error {
+	if keys := config.RestartNeeded(a.cfg, cfg); len(keys) > 0 {
+		return &RestartError{keys}
+	}
+	fresh, table, problems := build(cfg, a.pools, a.log)
+	if problems != nil {
+		return problems
+	}
+	// Set changes nothing when it fails, so it is the last step that can.
+	if err := a.opt.Log.Set(string(cfg.Log.Level), string(cfg.Log.Format)); err != nil {
+		for _, p := range fresh.without(a.pools) {
+			p.close()
+		}
+		return err
+	}
+	a.handler.Swap(table) // before the door, see there
+	a.retire(a.pools, fresh)
+	a.group.SetDrain(drainOf(cfg))
+	a.cfg, a.pools = cfg, fresh
+	return nil
+}
+
+// retire ends the present generation; the pools of old that are not in fresh
+// are closed once it is over. a.mu is held.
+func (a *App) retire(old, fresh pools) {
+	ended := a.door.next()
+	gone := old.without(fresh)
+	a.closing.Go(func() {
+		ended.wait()
+		for _, p := range gone {
+			p.close()
+		}
+	})
+}
+
+// complain logs each problem of a configuration that was not taken.
+func complain(log *slog.Logger, err error) {
+	problems, ok := errors.AsType[config.Problems](err)
+	if !ok {
+		log.Error("reload refused, the configuration in use stays", "err", err)
+		return
+	}
+	for _, p := range problems {
+		log.Error("reload refused, the configuration in use stays", "problem", p.String())
+	}
+}
+
+// runWatch is the part that reloads when a file changes.
+func (a *App) runWatch(stop, _ context.Context) error {
+	if a.opt.Load == nil {
+		<-stop.Done()
+		return nil
+	}
+	a.mu.Lock()
+	files := a.cfg.Files()
+	a.mu.Unlock()
+	return config.Watch(stop, files, config.WatchOptions{Log: a.log}, func() []string {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		cfg, err := a.reload()
+		if err != nil {
+			return nil
+		}
+		return cfg.Files()
+	})
+}

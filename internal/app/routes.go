@@ -1,0 +1,88 @@
+package app
+
+import (
+	"slices"
+
+	"soapway/config"
+	"soapway/proxy"
+	"soapway/soapcodec"
+	"soapway/xmlstream"
+)
+
+// tableOptions makes the options of the routing table.
+func tableOptions(cfg *config.Config, pools pools) proxy.TableOptions {
+	opt := proxy.TableOptions{TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL}
+	for i := range cfg.Routes {
+		r := &cfg.Routes[i]
+		opt.Routes = append(opt.Routes, route(r, pools[poolKey(r)].backend))
+	}
+	return opt
+}
+
+func route(r *config.Route, backend *proxy.Backend) proxy.Route {
+	p := proxy.Route{
+		Name:      r.Name,
+		MatchNone: r.Match.None,
+		Match: proxy.Match{
+			Host:      r.Match.Host,
+			Path:      r.Match.Path.String(),
+			Operation: soapcodec.QName{Space: r.Match.Operation.Space, Local: r.Match.Operation.Local},
+			Headers:   r.Match.Headers,
+		},
+		Backend:   backend,
+		OneWay:    oneWay(r.OneWay),
+		WSDLPass:  r.WSDL.Mode == config.WSDLAuto || r.WSDL.Mode == config.WSDLOff,
+		EmptyPost: r.EmptyPost == config.EmptyPostPass,
+		Accept11:  slices.Contains(r.SOAP.Accept, config.SOAP11),
+		Accept12:  slices.Contains(r.SOAP.Accept, config.SOAP12),
+		Normalize: normalize(r.SOAP.Normalize),
+		Node:      r.SOAP.Node,
+		Limits:    limits(&r.Limits.Limits),
+	}
+	if r.Match.Action != nil {
+		p.Match.Action = *r.Match.Action
+	}
+	for _, m := range r.Methods {
+		if m != "POST" { // carries SOAP on every route
+			p.Methods = append(p.Methods, m)
+		}
+	}
+	return p
+}
+
+func oneWay(o config.OneWay) proxy.OneWay {
+	switch o {
+	case config.OneWayYes:
+		return proxy.OneWayYes
+	case config.OneWayNo:
+		return proxy.OneWayNo
+	}
+	return proxy.OneWayAuto
+}
+
+func normalize(n config.Normalize) soapcodec.Normalize {
+	if n == config.NormalizeEnvelope {
+		return soapcodec.Envelope
+	}
+	return soapcodec.Keep
+}
+
+// limits keeps the meaning of a negative value, unlimited, which is the same on
+// both sides; a zero is not possible in a configuration.
+func limits(l *config.Limits) proxy.Limits {
+	return proxy.Limits{
+		MaxMessage:  int64(l.MaxMessage),
+		Buffer:      int64(l.Buffer),
+		DecodeRatio: int64(l.DecodeRatio),
+		HeaderBytes: int64(l.HeaderBytes),
+		XML: xmlstream.Limits{
+			Depth:          int(l.Depth),
+			Attributes:     int(l.Attributes),
+			Namespaces:     int(l.Namespaces),
+			Name:           int(l.Name),
+			AttributeValue: int(l.AttributeValue),
+			Elements:       int64(l.Elements),
+			Text:           int64(l.Text),
+		},
+	}
+}
