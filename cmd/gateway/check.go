@@ -1,0 +1,121 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"soapway/config"
+	"soapway/internal/app"
+)
+
+// checked is the result of check for machines.
+type checked struct {
+	File     string           `json:"file"`
+	OK       bool             `json:"ok"`
+	Problems []checkedProblem `json:"problems"`
+}
+
+type checkedProblem struct {
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Source  string `json:"source,omitempty"`
+	Key     string `json:"key,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+func (c *cli) checkCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "check [-c FILE]",
+		Short: "check the configuration and print every problem",
+		Long: "Reads the configuration as serve would and prints every problem as\n" +
+			"FILE:LINE:COL: key: what is wrong (hint). Opens no socket.",
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return c.runCheck(file) },
+	}
+	configFlag(cmd, &file)
+	return cmd
+}
+
+// configFlag declares -c.
+func configFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVarP(file, "config", "c", "", "configuration `file` (default ./gateway.yaml, else /etc/gateway/gateway.yaml)")
+}
+
+func (c *cli) runCheck(file string) error {
+	cfg, err := c.load(file)
+	if err == nil {
+		err = app.Check(cfg)
+	}
+	problems, wrong := errors.AsType[config.Problems](err)
+	if err != nil && !wrong {
+		return err
+	}
+	if c.json {
+		return c.checkJSON(cfg, file, problems)
+	}
+	if len(problems) > 0 {
+		for _, p := range problems {
+			if _, err := fmt.Fprintln(c.stdout, p); err != nil {
+				return err
+			}
+		}
+		return errReported
+	}
+	_, err = fmt.Fprintf(c.stdout, "%s: ok\n%s, %s, %s\n", cfg.Path(),
+		count(len(cfg.Listeners), "listener"), count(len(cfg.Routes), "route"), count(len(cfg.Backends), "named backend"))
+	return err
+}
+
+func (c *cli) checkJSON(cfg *config.Config, file string, problems config.Problems) error {
+	r := checked{File: file, OK: len(problems) == 0, Problems: []checkedProblem{}}
+	if cfg != nil {
+		r.File = cfg.Path()
+	} else if len(problems) > 0 && problems[0].File != "" {
+		r.File = problems[0].File
+	}
+	for _, p := range problems {
+		r.Problems = append(r.Problems, checkedProblem{p.File, p.Line, p.Column, p.Source, p.Key, p.Message, p.Hint})
+	}
+	if err := c.printJSON(r); err != nil {
+		return err
+	}
+	if !r.OK {
+		return errReported
+	}
+	return nil
+}
+
+// load finds and reads the configuration. Its error is a *problem when there
+// is nothing to read, and config.Problems when there is.
+func (c *cli) load(file string) (*config.Config, error) {
+	path, err := config.Find(file)
+	if err != nil {
+		hint := ""
+		if file == "" && errors.Is(err, fs.ErrNotExist) {
+			hint = "name one with -c FILE"
+		}
+		return nil, &problem{err, hint}
+	}
+	cfg, err := config.Load(path, config.Options{Env: c.env})
+	if err != nil {
+		if _, ok := errors.AsType[config.Problems](err); !ok {
+			return nil, &problem{err, ""}
+		}
+		return nil, err
+	}
+	return cfg, nil
+}
+
+// count writes a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
