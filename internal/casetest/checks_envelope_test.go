@@ -80,11 +80,13 @@ var envelopeChecks = checkTable{
 			}
 			transparent(t, r, o)
 		}),
-		"facts/gateway_understands":                                                     on("12-true", refused),
-		"variant 12-false/to_backend":                                                   on("12-false", hopRemoved),
-		"variant 12-relay/to_backend":                                                   on("12-relay", octetsKept),
-		"variant 11-zero/to_backend":                                                    on("11-zero", hopRemoved),
-		"variant 11-true/must_not/read 'true' as 0 and go on":                           on("11-true", refused),
+		"verdict":                                             on("12-true", refused), // the variants say the rest
+		"allowed_alternatives/0/then":                         onAll(transparent),
+		"facts/gateway_understands":                           on("12-true", refused),
+		"variant 12-false/to_backend":                         on("12-false", hopRemoved),
+		"variant 12-relay/to_backend":                         on("12-relay", octetsKept),
+		"variant 11-zero/to_backend":                          on("11-zero", hopRemoved),
+		"variant 11-true/must_not/read 'true' as 0 and go on": on("11-true", refused),
 		"must_not/process or forward the body before all mandatory blocks were checked": onAll(neverAtBackend),
 	},
 	"32": {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 )
 
 var faultChecks = checkTable{
@@ -18,8 +19,8 @@ var faultChecks = checkTable{
 			r.f.http.reset()
 			r.f.http.answerWith(o.reply)
 			post(t, r.f.g.addr["http"], o.target, o.fields, o.body)
-			if got := r.f.g.metricSum(t, "gateway_faults_total", route); got != faults+1 {
-				t.Errorf("gateway_faults_total went from %v to %v", faults, got)
+			if !eventually(2*time.Second, func() bool { return r.f.g.metricSum(t, "gateway_faults_total", route) == faults+1 }) {
+				t.Errorf("gateway_faults_total went from %v to %v", faults, r.f.g.metricSum(t, "gateway_faults_total", route))
 			}
 			if got := r.f.g.metricSum(t, "gateway_requests_total", route, `outcome="ok"`); got != good {
 				t.Errorf("counted as a success")

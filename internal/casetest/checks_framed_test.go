@@ -43,7 +43,7 @@ var framedChecks = checkTable{
 		"facts/2/soap_version": framedFact(2, "soap_version", "1.2"),
 		"facts/2/text":         framedFact(2, "text", "3"),
 		"facts/2/action": func(t *testing.T, r *run) { // a route by action takes frame 3 and no other
-			f := dialFramed(t, r.f.g.addr["f4-match"], 4)
+			f := dialFramed(t, startByAction(t), 4)
 			if got := f.call(r.file(t, "payload-3.xml")); !bytes.Equal(got, r.file(t, "payload-3.xml")) {
 				t.Errorf("the route for wsa:Action answered %.300q", got)
 			}
@@ -196,6 +196,7 @@ func segmented(cuts func(size int, stream []byte) []int) check {
 			r.f.http.reset()
 			r.pipelined(t, size, cuts(size, r.stream(t, size)))
 			got := r.f.http.got()
+			byFrame(got)
 			if len(got) != len(want) {
 				t.Fatalf("%d octets of length: the backend got %d messages", size, len(got))
 			}
@@ -223,13 +224,17 @@ func drive56(t *testing.T, r *run) {
 	r.f.http.reset()
 	replies := r.pipelined(t, 4, nil)
 	o := &outcome{target: "framed", body: r.stream(t, 4), calls: r.f.http.got(), a: &answer{Status: 200, Body: bytes.Join(replies, nil)}}
-	// One connection carries them in order, but the backend may see them on
-	// several at once: sort by what they are.
-	slices.SortFunc(o.calls, func(a, b *call) int { return frameOf(a) - frameOf(b) })
+	byFrame(o.calls)
 	r.by[""] = o // not in r.list: there is no HTTP answer to evaluate
 	if len(o.calls) != 3 {
 		t.Fatalf("%d messages at the backend", len(o.calls))
 	}
+}
+
+// byFrame sorts the messages of a connection. Their replies come in order, but
+// they may be under way at the same time, on several connections to the node.
+func byFrame(calls []*call) {
+	slices.SortFunc(calls, func(a, b *call) int { return frameOf(a) - frameOf(b) })
 }
 
 // frameOf tells which of the three messages a call is.

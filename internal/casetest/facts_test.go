@@ -207,6 +207,11 @@ func (c *testCase) demandable(v variant) (m messageFacts, ok bool) {
 	if _, has := own["action"]; has && own["action"] == nil {
 		m.action = ""
 	}
+	for _, k := range decides {
+		if _, replaced := own[k]; replaced && own["verdict"] != "accept" {
+			return m, false
+		}
+	}
 	accepted := c.expect()["verdict"] == "accept" || own["verdict"] == "accept" || c.ID == "19" && v.Name == ""
 	return m, accepted && m != (messageFacts{}) && c.Transport == "http"
 }

@@ -98,10 +98,8 @@ listeners:
   - {name: f4-f4, address: "127.0.0.1:0", protocol: framed, length: 4, route: to-f4}
   - {name: f4-f2, address: "127.0.0.1:0", protocol: framed, length: 4, route: to-f2}
   - {name: f2-f4, address: "127.0.0.1:0", protocol: framed, length: 2, route: to-f4}
-  - {name: f4-match, address: "127.0.0.1:0", protocol: framed, length: 4}
   - {name: f4-dead, address: "127.0.0.1:0", protocol: framed, length: 4, route: dead}
 backends:
-  follow: {nodes: ["http://%[2]s/depot"], redirects: follow}
   impatient: {nodes: ["http://%[2]s/depot"], timeout: 300ms}
 routes:
 `, preamble, f.http.addr)
@@ -116,7 +114,6 @@ routes:
 	route("twoway", `{path: "/twoway/*"}`, node, ", oneway: no")
 	route("oneway", `{path: "/oneway/*"}`, node, ", oneway: yes")
 	route("web", `{path: "/web/*"}`, node, ", methods: [GET, PUT, DELETE, HEAD, OPTIONS]")
-	route("follow", `{path: "/follow/*"}`, "backend: follow", "")
 	route("impatient", `{path: "/impatient/*"}`, "backend: impatient", "")
 	route("small", `{path: "/small/*"}`, node, ", limits: {max_message: 4KiB}")
 	route("deep", `{path: "/deep/*"}`, node, ", limits: {depth: 20000}")
@@ -128,7 +125,6 @@ routes:
 	route("by-action", `{path: /conditions, action: "urn:test:c#act"}`, node, "")
 	route("by-header", `{path: /conditions, headers: {X-Test: "yes"}}`, node, "")
 	route("by-host", `{path: /conditions, host: other.depot.test}`, node, "")
-	route("framed-action", `{action: "urn:depot:parcel#Scan"}`, `to: ["builtin:echo"]`, "")
 	for _, name := range f.factRouteOrder {
 		m := f.factRoutes[name]
 		match := fmt.Sprintf("path: /facts/%s", name)
@@ -158,4 +154,16 @@ func (f *fixture) deadAddr() string {
 		}
 	}
 	return f.refused
+}
+
+// startByAction runs a gateway whose one framed listener chooses the route by
+// wsa:Action, and returns the listener's address. It stands apart because such
+// a route has no path, so that every HTTP message might be meant for it.
+func startByAction(t *testing.T) string {
+	t.Helper()
+	g := start(t, preamble+`
+listeners: [{name: framed, address: "127.0.0.1:0", protocol: framed, length: 4}]
+routes: [{name: scan, match: {action: "urn:depot:parcel#Scan"}, to: ["builtin:echo"]}]
+`)
+	return g.addr["framed"]
 }

@@ -64,6 +64,7 @@ type gateway struct {
 	base  float64 // goroutines when idle, before the first exchange
 	log   *syncBuffer
 	done  chan struct{}
+	ended bool // the test has stopped it and looked at its exit itself
 	err   error // of Wait, valid once done is closed
 }
 
@@ -104,13 +105,18 @@ listeners: [{name: http, address: "127.0.0.1:0"}]
 `
 
 // start runs a gateway for one test and stops it with every check at its end.
-func start(t testing.TB, config string) *gateway {
+// The backends are closed before, so that no pooled connection to them counts
+// as a leak.
+func start(t testing.TB, config string, backends ...*backend) *gateway {
 	t.Helper()
 	g, err := startGateway(t.TempDir(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		for _, b := range backends {
+			b.close()
+		}
 		if err := g.stop(); err != nil {
 			t.Error(err)
 		}
@@ -167,11 +173,24 @@ func startGateway(dir, config string) (*gateway, error) {
 		g.err = g.cmd.Wait()
 		close(g.done)
 	}()
-	g.base, err = g.metric("go_goroutines")
-	if err != nil {
+	if g.base, err = g.settled(); err != nil {
 		g.kill()
 	}
 	return g, err
+}
+
+// settled is the number of goroutines once it stands still.
+func (g *gateway) settled() (n float64, err error) {
+	last, same := 0.0, 0
+	eventually(patience, func() bool {
+		if n, err = g.metric("go_goroutines"); n == last {
+			same++
+		} else {
+			last, same = n, 0
+		}
+		return err != nil || same == 3
+	})
+	return n, err
 }
 
 func (g *gateway) kill() {
@@ -192,6 +211,9 @@ var secrets = []string{"ZG9jazpkb2Nr", "dock4</", "hunter2", "s3cr3t-body"}
 // stop ends the process by SIGTERM and checks everything that must hold at the
 // end of every run.
 func (g *gateway) stop() error {
+	if g.ended {
+		return g.logProblems()
+	}
 	select {
 	case <-g.done:
 		return fmt.Errorf("the gateway died on its own: %v\n%s", g.err, tail(g.log.String()))

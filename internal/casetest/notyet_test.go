@@ -14,3 +14,10 @@ var notYet = map[string]string{
 	"49": "signatures: digests are verified together with canonical normalization",
 	"58": "durable delivery: queue routes, retry, dead letters",
 }
+
+// notYetKeys names configuration that cases use in a part of their checks and
+// that is still refused as "not available yet". A key that has become
+// available and still stands here fails its case.
+var notYetKeys = map[string]string{
+	"redirects: follow": "case 44 is asserted for redirects: pass; following comes with the next topic of the proxy",
+}

@@ -43,6 +43,7 @@ type backend struct {
 	calls  []*call
 	conns  map[net.Conn]bool
 	opened int
+	round  int // counts resets: a request that began before one is not recorded
 }
 
 // A peer is the backend's end of one connection from the gateway.
@@ -144,32 +145,45 @@ func (b *backend) read(p *peer) *call {
 	if err != nil && len(h.Raw) == 0 {
 		return nil
 	}
+	round := b.now()
 	c := &call{head: h, Conn: p.n, Err: err}
 	if err == nil {
 		c.Body, c.Trailer, c.Err = p.r.body(h, false)
 	}
-	b.record(c)
+	b.record(round, c)
 	return c
 }
 
-func (b *backend) record(c *call) {
+func (b *backend) now() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.calls = append(b.calls, c)
+	return b.round
+}
+
+// record keeps c unless the backend was reset since it began, as it is when a
+// request of the test before is only now seen to be cut.
+func (b *backend) record(round int, c *call) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if round == b.round {
+		b.calls = append(b.calls, c)
+	}
 }
 
 func (b *backend) serveFrames(p *peer) {
 	f := &framer{nil, p.TCPConn, b.size, p.r}
 	for {
+		_, _ = p.r.r.Peek(1)
+		round := b.now()
 		body, err := f.next()
 		if err != nil {
 			if !errors.Is(err, io.EOF) || len(body) > 0 {
-				b.record(&call{Conn: p.n, Body: body, Err: err})
+				b.record(round, &call{Conn: p.n, Body: body, Err: err})
 			}
 			return
 		}
 		c := &call{Conn: p.n, Body: body}
-		b.record(c)
+		b.record(round, c)
 		b.mu.Lock()
 		script := b.script
 		b.mu.Unlock()
@@ -182,6 +196,7 @@ func (b *backend) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calls, b.raw = nil, nil
+	b.round++
 	b.script = func(p *peer, c *call) { _, _ = p.Write(okReply(c)) }
 	if b.size > 0 {
 		b.script = func(p *peer, c *call) { _, _ = p.Write(frame(b.size, c.Body)) }

@@ -235,7 +235,6 @@ var brokenReplies = []struct {
 	{"answers 500 with text", "BackendNotSOAP", func(p *peer, _ *call) {
 		_, _ = p.Write(response(500, fields{{"Content-Type", "text/plain"}}, []byte("java.lang.NullPointerException at internal.test")))
 	}},
-	{"answers 502 with nothing", "BackendNotSOAP BackendUnavailable", func(p *peer, _ *call) { _, _ = p.Write(response(502, nil, nil)) }},
 	{"answers broken XML", "BackendNotSOAP", func(p *peer, _ *call) {
 		_, _ = p.Write(response(200, fields{{"Content-Type", "text/xml"}}, []byte(`<e:Envelope xmlns:e="`+ns11+`"><e:Body><a></e:Body></e:Envelope>`)))
 	}},

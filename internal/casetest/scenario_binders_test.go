@@ -133,7 +133,7 @@ func TestFramedAnswers(t *testing.T) {
 	f.http.answerWith(response(200, fields{{"Content-Type", "text/xml"}}, envelope("1.1", strings.Repeat("<a/>", 20000))))
 	own(t, dialFramed(t, f.g.addr["f2"], 2).call(envelope("1.1", op)), "1.1", "Server", "ReplyTooLarge")
 	own(t, dialFramed(t, f.g.addr["f4-dead"], 4).call(envelope("1.2", op)), "1.2", "Receiver", "BackendUnavailable")
-	own(t, dialFramed(t, f.g.addr["f4-match"], 4).call(envelope("1.2", op)), "1.2", "Sender", "NoRoute")
+	own(t, dialFramed(t, startByAction(t), 4).call(envelope("1.2", op)), "1.2", "Sender", "NoRoute")
 
 	// A message that does not fit a framed node was not sent, for good.
 	f.framed2.reset()

@@ -57,7 +57,7 @@ func TestContentEncodings(t *testing.T) {
 			}
 		})
 	}
-	for _, bad := range []string{"snappy", "gzip, gzip", "identity, gzip", "compress", "gzip;q=1", "bzip2"} {
+	for _, bad := range []string{"snappy", "gzip, gzip", "gzip, br", "compress", "gzip;q=1", "bzip2"} {
 		f.http.reset()
 		a := post(t, f.g.addr["http"], "/depot/x", append(typed("1.1"), field{"Content-Encoding", bad}), encode("gzip", small))
 		wantBare(t, a, 415)
@@ -117,7 +117,7 @@ func TestNormalizeEnvelope(t *testing.T) {
 // TestEmptyAnswers: as they are; an empty 200 is an error only with oneway: no.
 func TestEmptyAnswers(t *testing.T) {
 	f := shared(t)
-	for _, status := range []int{200, 202, 204} {
+	for _, status := range []int{200, 202, 204, 400, 500, 502, 503} {
 		for _, target := range []string{"/depot/x", "/twoway/x", "/oneway/x"} {
 			f.http.reset()
 			f.http.answerWith(response(status, nil, nil))

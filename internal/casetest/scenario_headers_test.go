@@ -118,8 +118,7 @@ func TestTrustedProxies(t *testing.T) {
 trusted_proxies: ["127.0.0.0/8"]
 routes:
   - {name: all, to: ["http://%s/"]}
-  - {name: hosted, match: none, to: ["http://%s/"]}
-`, b.addr, b.addr))
+`, b.addr), b)
 	post(t, g.addr["http"], "/x", append(typed("1.1"), fields{{"X-Forwarded-For", "10.1.1.1"}, {"X-Forwarded-Proto", "https"}, {"Gateway-Attempt", "3"}}...), envelope("1.1", op))
 	got := b.got()[0].Fields
 	if xff := strings.ReplaceAll(strings.Join(got.all("X-Forwarded-For"), ","), " ", ""); xff != "10.1.1.1,127.0.0.1" {
@@ -140,7 +139,7 @@ func TestHostClient(t *testing.T) {
 backends:
   b: {nodes: ["http://%s/"], host: client, headers: {Authorization: "Basic c2VjcmV0", X-From: gateway}}
 routes: [{name: all, backend: b}]
-`, b.addr))
+`, b.addr), b)
 	post(t, g.addr["http"], "/x", append(typed("1.1"), field{"Authorization", "Basic ZG9jazpkb2Nr"}), envelope("1.1", op))
 	got := b.got()[0].Fields
 	if got.get("Host") != "gw.depot.test" {

@@ -20,7 +20,7 @@ routes:
   - {name: first, match: {path: "/two/a"}, to: ["http://%[1]s/first"]}
   - {name: second, match: {path: "/two/*"}, to: ["http://%[1]s/second"]}
   - {name: coded, match: {path: "/c%%C3%%A9"}, to: ["http://%[1]s/coded"]}
-`, b.addr))
+`, b.addr), b)
 	for in, want := range map[string]string{
 		"/exact":                      "/node/service.asmx",
 		"/exact?a=b&c":                "/node/service.asmx?a=b&c",
@@ -145,12 +145,12 @@ func TestFailover(t *testing.T) {
 	dead := refusedAddr(t)
 	g := start(t, httpOnly+fmt.Sprintf(`
 backends:
-  refusing: {nodes: ["http://%[1]s/", "http://%[2]s/"], balance: round-robin, outlier: {failures: 1000}}
-  two: {nodes: ["http://%[2]s/", "http://%[3]s/"], balance: round-robin, timeout: 1s, outlier: {failures: 1000}}
+  refusing: {nodes: ["http://%[1]s/", "http://%[2]s/"], balance: round-robin}
+  two: {nodes: ["http://%[2]s/", "http://%[3]s/"], balance: round-robin, timeout: 1s}
 routes:
   - {name: refusing, match: {path: /refusing}, backend: refusing}
   - {name: two, match: {path: /two}, backend: two}
-`, dead, live.addr, second.addr))
+`, dead, live.addr, second.addr), live, second)
 	for i := range 20 {
 		if a := post(t, g.addr["http"], "/refusing", typed("1.1"), envelope("1.1", op)); a.Status != 200 {
 			t.Fatalf("request %d: %s", i, a)

@@ -196,6 +196,8 @@ type run struct {
 	by   map[string]*outcome // by variant name, "" = base
 	cl   *claims
 	list []*outcome
+
+	follow *gateway // see following
 }
 
 // An outcome is one exchange of a case.
