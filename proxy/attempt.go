@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"io"
 	"time"
 
 	"soapway/proxy/balance"
@@ -39,7 +38,6 @@ func (t *tries) end() {
 
 var (
 	errDone = errors.New("proxy: exchange is over")
-	errIdle = errors.New("proxy: no octet of the reply within the timeout")
 	errGone = errors.New("proxy: the caller has left")
 )
 
@@ -101,9 +99,6 @@ func (c *call) try(b *backend, i int, req *Request) (*Response, error) {
 	} else {
 		e.Status = resp.Status
 		c.tries.resp, c.tries.cancel = resp, cancel
-		if resp.Body != nil {
-			resp.Body = &idleBody{rc: resp.Body, after: b.Answer, cancel: cancel}
-		}
 	}
 	if o := c.h.opt.Observer; o != nil {
 		o.ObserveAttempt(e)
@@ -170,42 +165,3 @@ type goneError struct{ err error }
 
 func (e *goneError) Error() string { return errGone.Error() + ": " + e.err.Error() }
 func (e *goneError) Unwrap() error { return e.err }
-
-// idleBody is a response body that fails when no octet comes for a while
-// (CONFIG.md backends.NAME.timeout: "then idle between octets"). The clock runs
-// only while a Read waits, so a slow caller does not make a node look slow.
-type idleBody struct {
-	rc     io.ReadCloser
-	after  time.Duration
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-	err    error // sticky
-}
-
-func (b *idleBody) Read(p []byte) (int, error) {
-	if b.err != nil {
-		return 0, b.err
-	}
-	if b.timer == nil {
-		b.timer = time.AfterFunc(b.after, func() { b.cancel(errIdle) })
-	} else {
-		b.timer.Reset(b.after)
-	}
-	n, err := b.rc.Read(p)
-	expired := !b.timer.Stop()
-	if err != nil && err != io.EOF {
-		if expired {
-			err = errIdle
-		}
-	}
-	b.err = err
-	return n, err
-}
-
-// Close implements io.Closer.
-func (b *idleBody) Close() error {
-	if b.timer != nil {
-		b.timer.Stop()
-	}
-	return b.rc.Close()
-}

@@ -147,6 +147,8 @@ func (b *body) Read(p []byte) (int, error) {
 	switch {
 	case b.n > b.max, b.coding != codingIdentity && b.n > ratioGrace && b.n/b.ratio > b.wire.n:
 		n, err = 0, errTooLarge
+	case err != nil && b.wire.n == 0 && b.wire.err == io.EOF:
+		err = io.EOF // nothing, in whatever coding
 	case err != nil && err != io.EOF && b.coding != codingIdentity:
 		var broken *bodyError
 		if errors.As(b.wire.err, &broken) {

@@ -75,7 +75,9 @@ type Response struct {
 	Header http.Header
 
 	// Body has the transfer coding removed and the content coding as sent. A
-	// cut reply ends in an error other than io.EOF. nil = empty.
+	// cut reply ends in an error other than io.EOF, and one that stalls longer
+	// than Timeouts.Answer in a *SendError with Timeout, or in
+	// os.ErrDeadlineExceeded. nil = empty.
 	Body io.ReadCloser
 
 	// Length is the number of octets of Body, -1 if it is not known.

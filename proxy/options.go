@@ -79,8 +79,10 @@ type Match struct {
 	// 1.1), the action parameter (SOAP 1.2), or else wsa:Action.
 	Action string
 
-	// Operation is the name of the first child of Body.
-	Operation soapcodec.QName
+	// Operation is the name of the first child of Body. With AnyNamespace only
+	// its local part counts.
+	Operation    soapcodec.QName
+	AnyNamespace bool
 
 	// Headers are fields of which one value must be equal.
 	Headers map[string]string

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 
 	"soapway/soapcodec"
@@ -90,6 +91,8 @@ type pass struct {
 	err     error  // sticky; io.EOF when done
 }
 
+var errLateEdit = errors.New("proxy: an edit came after its octets had left")
+
 // chunk is how much a Read tries to gather before it returns.
 const chunk = 32 << 10
 
@@ -105,8 +108,19 @@ func (p *pass) Read(dst []byte) (int, error) {
 		if p.err != nil {
 			return 0, p.err
 		}
-		p.advance(p.tee.at() + min(chunk, int64(len(dst))))
+		p.advance(p.wanted(len(dst)))
 	}
+}
+
+// wanted is the offset before which octets must be free to go for the next
+// release to give any: an edit goes as a whole, however small the reader's
+// buffer is.
+func (p *pass) wanted(room int) int64 {
+	upto := p.tee.at() + min(chunk, int64(room))
+	if len(p.pending) > 0 && p.pending[0].Start == p.tee.at() {
+		upto = max(upto, p.pending[0].End)
+	}
+	return upto
 }
 
 // advance steps until octets before the offset upto may go, or the end.
@@ -114,6 +128,12 @@ func (p *pass) advance(upto int64) {
 	for p.err == nil && p.limit() < upto {
 		p.step()
 	}
+	p.collect()
+}
+
+// collect takes the edits that the decoder has made. It must come between a
+// step and the next release, or octets leave unedited and their edits lie behind.
+func (p *pass) collect() {
 	if p.edits {
 		p.pending = append(p.pending, p.dec.TakeEdits()...)
 	}
@@ -125,6 +145,7 @@ func (p *pass) prime(n int64) error {
 	for p.err == nil && p.tee.total() < n {
 		p.step()
 	}
+	p.collect()
 	if p.err != nil && p.err != io.EOF {
 		return p.err
 	}
@@ -186,6 +207,10 @@ func (p *pass) release(dst []byte) int {
 		upto := limit
 		if len(p.pending) > 0 {
 			e := p.pending[0]
+			if e.Start < p.tee.at() { // the decoder broke its promise: rather cut than corrupt
+				p.err, p.pending, p.done = errLateEdit, nil, false
+				return n
+			}
 			if e.Start == p.tee.at() && e.End <= limit {
 				p.tee.drop(int(e.End - e.Start))
 				p.with = e.With

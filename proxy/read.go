@@ -120,7 +120,7 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 	dec := soapcodec.NewDecoder(soapcodec.Options{Limits: lim.XML})
 	p := &pass{dec: dec, tee: tee{src: rd, most: lim.Buffer, tooMuch: headFault}}
 	r := c.cand.settled()
-	needHead := r == nil || c.ex.Framed || r.Node
+	needHead := r == nil || c.ex.Framed || r.edits()
 	if r == nil {
 		dec.Reset(&p.tee)
 		if err := dec.Head(); err != nil {

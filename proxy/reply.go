@@ -165,7 +165,7 @@ func (a *answer) forHTTP() (*Reply, error) {
 	whole, err := buf.fill(a.resp.Body, a.route.limits.Buffer, a.resp.Length)
 	if err != nil {
 		buf.release()
-		return nil, replyError(&bodyError{err})
+		return nil, a.broken(&bodyError{err})
 	}
 	if !whole {
 		r, err := a.stream(buf.b)
@@ -263,18 +263,30 @@ func (a *answer) failed(err error) (*Reply, error) {
 	case errors.Is(err, errTooLarge):
 		return nil, &backendError{soapcodec.CodeReplyTooLarge, err}
 	case errors.As(err, &broken):
-		return nil, replyError(broken)
+		return nil, a.broken(broken)
 	}
 	return a.notSOAP(a.resp, a.node, err)
 }
 
-// replyError is the error of a reply that broke off.
-func replyError(err *bodyError) error {
+// broken is the error of a reply that broke off. A node may answer while it
+// still reads the request: then that may be what has failed.
+func (c *call) broken(err *bodyError) error {
+	if cause := c.msg.failure(); cause != nil {
+		return cause
+	}
+	if c.ctx.Err() != nil {
+		return &goneError{err}
+	}
 	code := soapcodec.CodeBackendBroken
-	if errors.Is(err, errIdle) || os.IsTimeout(err.err) {
+	if timedOut(err) {
 		code = soapcodec.CodeBackendTimeout
 	}
 	return &backendError{code, err}
+}
+
+func timedOut(err error) bool {
+	var sent *SendError
+	return errors.As(err, &sent) && sent.Timeout || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // stream passes an answer on that is too large for memory: prefix has been read
@@ -381,10 +393,14 @@ func (b *replyBody) Read(p []byte) (int, error) {
 		c.logged = &backendError{soapcodec.CodeBackendBroken, err}
 		c.outcome, c.code = OutcomeFailed, soapcodec.CodeBackendBroken
 		var broken *bodyError
+		cause := c.msg.failure()
 		switch {
 		case c.ctx.Err() != nil:
 			c.outcome = OutcomeCancelled
-		case errors.Is(err, errIdle):
+		case cause != nil:
+			// The node answered before it had the whole request, which then failed.
+			c.logged, c.outcome, c.code = cause, OutcomeRejected, soapcodec.CodeIncomplete
+		case timedOut(err):
 			c.code = soapcodec.CodeBackendTimeout
 		case errors.Is(err, errTooLarge):
 			c.code = soapcodec.CodeReplyTooLarge

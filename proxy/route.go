@@ -124,8 +124,11 @@ func (r *route) takesBody(action string, operation soapcodec.QName) bool {
 	if a := r.Match.Action; a != "" && a != action {
 		return false
 	}
-	if q := r.Match.Operation; q != (soapcodec.QName{}) && q != operation {
-		return false
+	if q := r.Match.Operation; q != (soapcodec.QName{}) {
+		if r.Match.AnyNamespace {
+			operation.Space = q.Space
+		}
+		return q == operation
 	}
 	return true
 }

@@ -1,0 +1,204 @@
+package proxy
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"soapway/soapcodec"
+)
+
+// headerCase forwards fields and returns those that concern the test.
+func forward(t *testing.T, in http.Header, trusted bool, change func(*forwarding), decoded bool) http.Header {
+	t.Helper()
+	ex := exchange("", "")
+	ex.ID = "id"
+	ex.Header = in
+	f := forwarding{table: &Table{via: "1.1 gateway"}, route: &route{backend: &backend{}}, ex: ex, trusted: trusted, host: "gw.test", scheme: "http"}
+	if change != nil {
+		change(&f)
+	}
+	return f.requestHeader(decoded)
+}
+
+func TestRequestHeader(t *testing.T) {
+	own := http.Header{ // what is always added
+		"Via": {"1.1 gateway"}, "X-Forwarded-For": {"192.0.2.7"}, "X-Forwarded-Host": {"gw.test"},
+		"X-Forwarded-Proto": {"http"}, "Forwarded": {"for=192.0.2.7;host=gw.test;proto=http"}, "Gateway-Message-Id": {"id"},
+	}
+	for _, c := range []struct {
+		name     string
+		in, want http.Header // want: on top of own; nil value = absent
+		trusted  bool
+		decoded  bool
+		change   func(*forwarding)
+	}{
+		{name: "nothing"},
+		{
+			name: "hop by hop",
+			in: http.Header{
+				"Connection": {"keep-alive, X-Hop", "close"}, "X-Hop": {"1"}, "Keep-Alive": {"5"}, "Proxy-Connection": {"x"},
+				"Proxy-Authorization": {"x"}, "Proxy-Authenticate": {"x"}, "Te": {"trailers"}, "Trailer": {"X"}, "Upgrade": {"h2c"},
+				"Transfer-Encoding": {"chunked"}, "Content-Length": {"3"}, "Host": {"x"}, "Expect": {"100-continue"},
+				"Http2-Settings": {"x"}, "X-Kept": {"a", "b"},
+			},
+			want: http.Header{"X-Kept": {"a", "b"}},
+		},
+		{
+			name: "Connection strips no field that the message needs",
+			in: http.Header{
+				"Connection":   {"Content-Type, SOAPAction, authorization, X-Forwarded-For, Via, content-encoding, traceparent, gateway-message-id"},
+				"Content-Type": {"text/xml"}, "Soapaction": {`"a"`}, "Authorization": {"Basic x"}, "Content-Encoding": {"gzip"}, "Traceparent": {"00-1"},
+			},
+			want: http.Header{
+				"Content-Type": {"text/xml"}, "SOAPAction": {`"a"`}, "Authorization": {"Basic x"}, "Content-Encoding": {"gzip"}, "Traceparent": {"00-1"},
+			},
+		},
+		{
+			name: "SOAPAction in any spelling, with its value as it came",
+			in:   http.Header{"sOAPaction": {` "urn:a" `}},
+			want: http.Header{"SOAPAction": {` "urn:a" `}},
+		},
+		{name: "empty SOAPAction", in: http.Header{"Soapaction": {""}}, want: http.Header{"SOAPAction": {""}}},
+		{
+			name: "not trusted",
+			in: http.Header{
+				"X-Forwarded-For": {"10.9.9.9"}, "X-Forwarded-Host": {"evil"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Port": {"1"},
+				"Forwarded": {"for=10.9.9.9"}, "Gateway-Attempt": {"9"}, "gateway-possible-duplicate": {"true"}, "Gateway-Message-Id": {"x"},
+				"Via": {"1.0 fred"},
+			},
+			want: http.Header{"Via": {"1.0 fred, 1.1 gateway"}},
+		},
+		{
+			name: "trusted", trusted: true,
+			in: http.Header{
+				"X-Forwarded-For": {"10.9.9.9"}, "X-Forwarded-Host": {"pub.test"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Port": {"8443"},
+				"Forwarded": {"for=10.9.9.9", "for=x"}, "Gateway-Attempt": {"9"}, "Gateway-Message-Id": {"x"}, "Via": {"1.0 fred", "1.1 bert"},
+			},
+			want: http.Header{
+				"X-Forwarded-For": {"10.9.9.9, 192.0.2.7"}, "X-Forwarded-Host": {"pub.test"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Port": {"8443"},
+				"Forwarded": {"for=10.9.9.9, for=x, for=192.0.2.7;host=gw.test;proto=http"}, "Gateway-Attempt": {"9"}, "Via": {"1.0 fred, 1.1 bert, 1.1 gateway"},
+			},
+		},
+		{name: "accepted codings", in: http.Header{"Accept-Encoding": {"gzip, snappy;q=1, br;q=0.5", "*, x-GZIP"}}, want: http.Header{"Accept-Encoding": {"gzip, br;q=0.5, x-GZIP"}}},
+		{name: "no known coding", in: http.Header{"Accept-Encoding": {"snappy, *;q=0.1"}}, want: http.Header{"Accept-Encoding": {"identity"}}},
+		{name: "identity stays", in: http.Header{"Accept-Encoding": {"identity;q=1, gzip;q=0"}}, want: http.Header{"Accept-Encoding": {"identity;q=1, gzip;q=0"}}},
+		{
+			name: "decoded", decoded: true,
+			in:   http.Header{"Content-Encoding": {"gzip"}, "Content-Digest": {"x"}, "Content-Md5": {"x"}, "Digest": {"x"}, "Content-Language": {"nl"}},
+			want: http.Header{"Content-Language": {"nl"}},
+		},
+		{name: "no user agent is added", in: http.Header{"Accept": {"*/*"}}, want: http.Header{"Accept": {"*/*"}}},
+		{
+			name: "own credentials replace the caller's", in: http.Header{"authorization": {"Basic caller"}},
+			change: func(f *forwarding) {
+				f.route = &route{backend: &backend{Backend: Backend{Headers: map[string]string{"Authorization": "Bearer own"}}}}
+			},
+			want: http.Header{"Authorization": {"Bearer own"}},
+		},
+		{
+			name:   "IPv6 over TLS",
+			change: func(f *forwarding) { f.ex.Client = netip.MustParseAddrPort("[2001:db8::1]:5"); f.scheme = "https" },
+			want: http.Header{
+				"X-Forwarded-For": {"2001:db8::1"}, "X-Forwarded-Proto": {"https"}, "Forwarded": {`for="[2001:db8::1]";host=gw.test;proto=https`},
+			},
+		},
+		{
+			name: "mapped IPv4, host with a port",
+			change: func(f *forwarding) {
+				f.ex.Client = netip.MustParseAddrPort("[::ffff:192.0.2.9]:5")
+				f.host = "gw.test:8080"
+			},
+			want: http.Header{
+				"X-Forwarded-For": {"192.0.2.9"}, "X-Forwarded-Host": {"gw.test:8080"}, "Forwarded": {`for=192.0.2.9;host="gw.test:8080";proto=http`},
+			},
+		},
+		{
+			name:   "framed: no host, no protocol",
+			change: func(f *forwarding) { f.host, f.scheme = "", "" },
+			want:   http.Header{"X-Forwarded-Host": nil, "X-Forwarded-Proto": nil, "Forwarded": {"for=192.0.2.7"}},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := own.Clone()
+			for k, v := range c.want {
+				want[k] = v
+				if v == nil {
+					delete(want, k)
+				}
+			}
+			in := c.in.Clone()
+			got := forward(t, in, c.trusted, c.change, c.decoded)
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("requestHeader (-want +got):\n%s", d)
+			}
+			if d := cmp.Diff(c.in, in); d != "" {
+				t.Errorf("the request's own fields were changed:\n%s", d)
+			}
+		})
+	}
+}
+
+func TestReplyHeader(t *testing.T) {
+	in := http.Header{
+		"Content-Type": {"text/xml"}, "Content-Length": {"3"}, "Connection": {"X-Hop, Set-Cookie"}, "X-Hop": {"1"}, "Set-Cookie": {"a=1", "b=2"},
+		"Keep-Alive": {"x"}, "Via": {"1.1 lb"}, "Server": {"x"},
+	}
+	f := forwarding{table: &Table{via: "1.1 gateway"}}
+	want := http.Header{"Content-Type": {"text/xml"}, "Set-Cookie": {"a=1", "b=2"}, "Via": {"1.1 lb, 1.1 gateway"}, "Server": {"x"}}
+	if d := cmp.Diff(want, f.replyHeader(in)); d != "" {
+		t.Errorf("replyHeader (-want +got):\n%s", d)
+	}
+}
+
+func TestFramedHeader(t *testing.T) {
+	for _, c := range []struct {
+		version soapcodec.Version
+		action  string
+		want    http.Header
+	}{
+		{soapcodec.V11, "", http.Header{"Content-Type": {"text/xml; charset=utf-8"}, "SOAPAction": {`""`}}},
+		{soapcodec.V11, "urn:a", http.Header{"Content-Type": {"text/xml; charset=utf-8"}, "SOAPAction": {`"urn:a"`}}},
+		{soapcodec.V12, "", http.Header{"Content-Type": {"application/soap+xml; charset=utf-8"}}},
+		{soapcodec.V12, "urn:a", http.Header{"Content-Type": {`application/soap+xml; charset=utf-8; action="urn:a"`}}},
+		{soapcodec.V11, "a\r\nEvil: 1\"\\é", http.Header{"Content-Type": {"text/xml; charset=utf-8"}, "SOAPAction": {`"a%0D%0AEvil:%201%22%5C%C3%A9"`}}},
+	} {
+		h := http.Header{}
+		framedHeader(h, c.version, c.action)
+		if d := cmp.Diff(c.want, h); d != "" {
+			t.Errorf("framedHeader(%v, %q) (-want +got):\n%s", c.version, c.action, d)
+		}
+	}
+}
+
+func TestField(t *testing.T) {
+	h := http.Header{"SOAPACTION": {"a"}, "Content-Type": {"b"}}
+	if got := first(h, soapActionKey); got != "a" {
+		t.Errorf("first: got %q, want a", got)
+	}
+	if got := first(h, "Content-Encoding"); got != "" {
+		t.Errorf("first of an absent field: got %q", got)
+	}
+	if got := headerBytes(h); got != int64(len("SOAPACTION: a\r\nContent-Type: b\r\n")) {
+		t.Errorf("headerBytes: got %d", got)
+	}
+}
+
+func FuzzHeaderSafe(f *testing.F) {
+	f.Add("urn:a")
+	f.Add("\r\n\"\\\x00é")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := headerSafe(s)
+		for i := range len(got) {
+			if c := got[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '\\' {
+				t.Fatalf("headerSafe(%q): %q has octet %q", s, got, c)
+			}
+		}
+		if !strings.ContainsAny(s, "%\"\\ ") && !strings.ContainsFunc(s, func(r rune) bool { return r < 0x21 || r > 0x7e }) && got != s {
+			t.Errorf("headerSafe(%q): changed to %q", s, got)
+		}
+	})
+}
