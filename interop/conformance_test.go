@@ -31,6 +31,7 @@ var (
 	instruction   = refusal{"Sender", "InvalidEnvelope", "a processing instruction beside Body"}
 	noBody        = refusal{"Sender", "InvalidEnvelope", "no Body"}
 	trailer       = refusal{"Sender", "InvalidEnvelope", "an element after Body"}
+	notBoolean    = refusal{"Sender", "InvalidEnvelope", "a mustUnderstand that is no xs:boolean"}
 	version       = refusal{"VersionMismatch", "VersionMismatch", "no Envelope of a known namespace"}
 )
 
@@ -39,16 +40,22 @@ var (
 var refused = map[string]refusal{
 	"soap12-testcollection/axis2/ReplyMessages/SOAP12ReqT24.xml":              version,
 	"soap12-testcollection/axis2/ReplyMessages/SOAP12ResT30.xml":              version,
+	"soap12-testcollection/axis2/RequestMessages/SOAP12ReqT14.xml":            notBoolean,
+	"soap12-testcollection/axis2/RequestMessages/SOAP12ReqT23.xml":            notBoolean,
 	"soap12-testcollection/axis2/RequestMessages/SOAP12ReqT24.xml":            version,
 	"soap12-testcollection/axis2/RequestMessages/SOAP12ReqT25.xml":            doctype,
 	"soap12-testcollection/axis2/RequestMessages/SOAP12ReqT26.xml":            instruction,
 	"soap12-testcollection/axis2/RequestMessages/SOAP12ReqT30.xml":            version,
+	"soap12-testcollection/axis2/RequestMessages/SOAP12ReqT39.xml":            notBoolean,
 	"soap12-testcollection/axis2/RequestMessages/SOAP12ReqT69.xml":            noBody,
 	"soap12-testcollection/axis2/RequestMessages/SOAP12ReqT7_A.xml":           notWellFormed,
 	"soap12-testcollection/axis2/RequestMessages/SOAP12ReqT8_A.xml":           notWellFormed,
+	"soap12-testcollection/php/T14-request.xml":                               notBoolean,
+	"soap12-testcollection/php/T23-request.xml":                               notBoolean,
 	"soap12-testcollection/php/T24-request.xml":                               version,
 	"soap12-testcollection/php/T25-request.xml":                               doctype,
 	"soap12-testcollection/php/T26-request.xml":                               instruction,
+	"soap12-testcollection/php/T39-request.xml":                               notBoolean,
 	"soap12-testcollection/php/T64-request.xml":                               doctype,
 	"soap12-testcollection/php/T65-request.xml":                               doctype,
 	"soap12-testcollection/php/T69-request.xml":                               noBody,
@@ -214,8 +221,12 @@ func compare(t *testing.T, way, name string, doc, got []byte) bool {
 	}
 	fault := cmp.Or(f.Body.Fault.Code11, f.Body.Fault.Code12)
 	fault = fault[strings.LastIndexByte(fault, ':')+1:]
-	if code := cmp.Or(f.Body.Fault.Detail11, f.Body.Fault.Detail12); fault != r.fault || code != r.code {
-		t.Errorf("%s: %s: got fault %s with code %s, want %s with %s (%s)", name, way, fault, code, r.fault, r.code, r.reason)
+	want := r.fault
+	if way == "framed" && r == doctype {
+		want = "Client" // the version is not known yet, and over frames that means 1.1
+	}
+	if code := cmp.Or(f.Body.Fault.Detail11, f.Body.Fault.Detail12); fault != want || code != r.code {
+		t.Errorf("%s: %s: got fault %s with code %s, want %s with %s (%s)", name, way, fault, code, want, r.code, r.reason)
 	}
 	return same
 }
