@@ -1,6 +1,9 @@
 package config
 
-import "strings"
+import (
+	"io/fs"
+	"strings"
+)
 
 // meta is what a Config knows about where it came from.
 type meta struct {
@@ -9,6 +12,7 @@ type meta struct {
 	places map[string]place    // of every key that was set, by dotted path
 	inline map[string]*Backend // of routes with their own nodes, by route
 	vars   []Variable
+	seen   map[string]fs.FileInfo // state of files when they were read, for Watch
 }
 
 // A place is where a value was written.

@@ -55,20 +55,31 @@ func Load(path string, opt Options) (*Config, error) {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	return LoadBytes(path, data, opt)
+	return loadBytes(path, info, data, opt)
 }
 
 // LoadBytes is [Load] of a file at path with the given content: relative paths
 // in it are relative to the folder of path.
 func LoadBytes(path string, data []byte, opt Options) (*Config, error) {
+	return loadBytes(path, nil, data, opt)
+}
+
+// loadBytes is LoadBytes; info is the state in which the file was read, nil if
+// it was not.
+func loadBytes(path string, info fs.FileInfo, data []byte, opt Options) (*Config, error) {
 	l, err := newLoader(path)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
+	l.info = info
 	l.run(data, opt)
 	if len(l.problems) > 0 {
 		return nil, l.problems.sort()
@@ -83,6 +94,7 @@ func newLoader(path string) (*loader, error) {
 	}
 	return &loader{
 		path:      path,
+		full:      full,
 		dir:       filepath.Dir(full),
 		cfg:       &Config{},
 		files:     map[string]bool{full: true},
@@ -98,6 +110,8 @@ func newLoader(path string) (*loader, error) {
 // A loader is one load.
 type loader struct {
 	path, dir string
+	full      string      // absolute path
+	info      fs.FileInfo // of the file when it was opened; nil for LoadBytes
 	cfg       *Config
 	problems  Problems
 
@@ -187,6 +201,10 @@ func (l *loader) finish(vars []variable) {
 		m.files = append(m.files, file)
 	}
 	slices.Sort(m.files)
+	m.seen = look(m.files)
+	if l.info != nil {
+		m.seen[l.full] = l.info
+	}
 	if !l.isSet("limits.buffer") && !c.Limits.MaxMessage.None() {
 		c.Limits.Buffer = min(c.Limits.Buffer, c.Limits.MaxMessage)
 	}

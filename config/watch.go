@@ -18,6 +18,11 @@ type WatchOptions struct {
 	// Log gets a warning when the system cannot tell of changes. Default: discard.
 	Log *slog.Logger
 
+	// Since is the configuration that is in use: what changed after it was read
+	// and before Watch was called is a change too. Default: only what changes
+	// from now on.
+	Since *Config
+
 	quiet time.Duration // how long files are left alone first; default 100ms
 	most  time.Duration // how long a change waits for that; default 1s
 	poll  time.Duration // time between looks at what was not told of; default 5s
@@ -61,6 +66,9 @@ func Watch(ctx context.Context, files []string, opt WatchOptions, changed func()
 		w.notify, events, errs = n, n.Events, n.Errors
 	}
 	w.set(files)
+	if w.opt.Since != nil {
+		w.seen = w.opt.Since.meta.seen
+	}
 	w.run(ctx, events, errs)
 	return nil
 }
@@ -124,6 +132,9 @@ func (w *watch) run(ctx context.Context, events <-chan fsnotify.Event, errs <-ch
 		}
 		quiet.Reset(max(0, min(w.opt.quiet, w.opt.most-now.Sub(first))))
 	}
+	if w.differs(w.look()) {
+		touch() // changed between the load and the first event that we hear
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -167,9 +178,11 @@ func (w *watch) run(ctx context.Context, events <-chan fsnotify.Event, errs <-ch
 }
 
 // look returns the state of the files; one that is not there has none.
-func (w *watch) look() map[string]fs.FileInfo {
-	seen := make(map[string]fs.FileInfo, len(w.files))
-	for _, f := range w.files {
+func (w *watch) look() map[string]fs.FileInfo { return look(w.files) }
+
+func look(files []string) map[string]fs.FileInfo {
+	seen := make(map[string]fs.FileInfo, len(files))
+	for _, f := range files {
 		if info, err := os.Stat(f); err == nil {
 			seen[f] = info
 		}
