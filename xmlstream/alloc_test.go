@@ -78,6 +78,20 @@ func TestAllocs(t *testing.T) {
 			}
 		}
 	}
+	r, rest := new(Reader), bytes.NewReader(nil)
+	p := make([]byte, blockSize)
+	if n := testing.AllocsPerRun(20, func() {
+		rest.Reset(message)
+		err := r.Reset(rest, "utf-8")
+		for err == nil {
+			_, err = r.Read(p)
+		}
+		if err != io.EOF {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("Reader over UTF-8: %v allocations, want 0", n)
+	}
 	if n := testing.AllocsPerRun(20, func() { textStop(message, 0) }); n != 0 {
 		t.Errorf("textStop: %v allocations, want 0", n)
 	}
@@ -86,7 +100,7 @@ func TestAllocs(t *testing.T) {
 // Memory over a reader is bounded by the token, not by the document, and what
 // a big token needed is given back at Reset.
 func TestBoundedMemory(t *testing.T) {
-	const size = 64 << 20
+	const size = 4 << 20
 	s := NewScanner(Limits{Text: -1, Elements: -1})
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -108,7 +122,7 @@ func TestBoundedMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
-	if got := after.TotalAlloc - before.TotalAlloc; got > 4<<20 {
+	if got := after.TotalAlloc - before.TotalAlloc; got > 1<<20 {
 		t.Errorf("scanning over a reader allocated %d octets", got)
 	}
 

@@ -5,7 +5,7 @@ package xmlstream
 // Any version 1.x is processed as 1.0, as the Fifth Edition asks.
 func (s *Scanner) declaration(i int) (Kind, error) {
 	s.blank = 0
-	c, err := s.blanks(&i)
+	_, err := s.blanks(&i)
 	if err != nil {
 		return 0, err
 	}
@@ -18,7 +18,8 @@ func (s *Scanner) declaration(i int) (Kind, error) {
 		name  string
 		valid func(v []byte) bool
 	}{{"encoding", isEncodingName}, {"standalone", isYesNo}} {
-		if c, err = s.blanks(&i); err != nil {
+		c, err := s.blanks(&i)
+		if err != nil {
 			return 0, err
 		}
 		if i == hi || c != attr.name[0] {

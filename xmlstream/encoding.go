@@ -42,23 +42,48 @@ type Reader struct {
 // can tell. It fails with a [*SyntaxError] for an unknown charset, and with
 // r's own error if that comes before the first octet.
 func NewReader(r io.Reader, label string) (*Reader, error) {
-	x := &Reader{r: r, raw: make([]byte, 0, maxDeclaration)}
-	for x.readErr == nil && len(x.raw) < cap(x.raw) && wantsMore(x.raw) {
-		x.fill()
+	x := new(Reader)
+	if err := x.Reset(r, label); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// Reset makes x read another document, as a new Reader does, with the buffers
+// it has. After an error it must be reset again before it is read.
+func (x *Reader) Reset(r io.Reader, label string) error {
+	raw, out := x.raw[:0], x.out[:0]
+	if cap(raw) > blockSize || cap(raw) < maxDeclaration {
+		raw = make([]byte, 0, maxDeclaration)
+	}
+	if cap(out) > keepBuffer {
+		out = nil
+	}
+	*x = Reader{r: r, raw: raw, out: out}
+	for empty := 0; x.readErr == nil && len(x.raw) < maxDeclaration && wantsMore(x.raw); {
+		before := len(x.raw)
+		x.fill(maxDeclaration)
+		if len(x.raw) > before {
+			empty = 0
+		} else if empty++; empty == maxEmptyReads {
+			x.readErr = io.ErrNoProgress
+		}
 	}
 	if len(x.raw) == 0 && x.readErr != nil && x.readErr != io.EOF {
-		return nil, x.readErr
+		x.err = x.readErr
+		return x.err
 	}
 	f, err := detect(x.raw, label)
 	if err != nil {
-		return nil, err
+		x.raw, x.err = x.raw[:0], err
+		return err
 	}
 	x.charset, x.dec = f.charset, f.dec
 	if x.dec != nil {
 		x.at, x.offset = f.bom, int64(f.bom)
 		x.strip = f.convert
 	}
-	return x, nil
+	return nil
 }
 
 // Charset returns the lower-case name of the detected charset, such as
@@ -75,6 +100,9 @@ func (x *Reader) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	if x.dec == nil {
+		if x.err != nil {
+			return 0, x.err
+		}
 		if x.at < len(x.raw) {
 			n := copy(p, x.raw[x.at:])
 			x.at += n
@@ -97,10 +125,10 @@ func (x *Reader) Read(p []byte) (int, error) {
 	return 0, x.err
 }
 
-// fill reads into the free part of raw once.
-func (x *Reader) fill() {
-	n, err := x.r.Read(x.raw[len(x.raw):cap(x.raw)])
-	if n < 0 || n > cap(x.raw)-len(x.raw) {
+// fill reads once, and makes raw no longer than most.
+func (x *Reader) fill(most int) {
+	n, err := x.r.Read(x.raw[len(x.raw):most])
+	if n < 0 || n > most-len(x.raw) {
 		n, err = 0, errReadCount
 	}
 	x.raw = x.raw[:len(x.raw)+n]
@@ -162,7 +190,7 @@ func (x *Reader) compact() {
 func (x *Reader) readMore() {
 	before := len(x.raw)
 	for range maxEmptyReads {
-		if x.fill(); len(x.raw) > before || x.readErr != nil {
+		if x.fill(cap(x.raw)); len(x.raw) > before || x.readErr != nil {
 			return
 		}
 	}

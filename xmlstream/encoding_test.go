@@ -104,6 +104,7 @@ func TestDecode(t *testing.T) {
 		{"not at the start", " <?xml version='1.0' encoding='koi8-r'?><a/>", "", "utf-8", " <?xml version='1.0' encoding='koi8-r'?><a/>"},
 		{"not stripped from a PI", "<?xmlfoo encoding='koi8-r'?><a/>", "koi8-r", "koi8-r", "<?xmlfoo encoding='koi8-r'?><a/>"},
 	}
+	used := new(Reader)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, charset, err := DecodeBytes([]byte(tt.doc), tt.label)
@@ -122,6 +123,12 @@ func TestDecode(t *testing.T) {
 				out, err := io.ReadAll(iotest.HalfReader(r))
 				if err != nil || string(out) != tt.want || r.Charset() != tt.charset || r.Converted() == same {
 					t.Errorf("Reader(%s): got %q, %s, converted %v, %v", src.name, out, r.Charset(), r.Converted(), err)
+				}
+				if err := used.Reset(src.open([]byte(tt.doc)), tt.label); err != nil {
+					t.Fatalf("Reset(%s): %v", src.name, err)
+				}
+				if out, err := io.ReadAll(used); err != nil || string(out) != tt.want || used.Charset() != tt.charset {
+					t.Errorf("Reader(%s) after a Reset: got %q, %s, %v", src.name, out, used.Charset(), err)
 				}
 			}
 		})
@@ -291,6 +298,26 @@ func TestReaderPassesErrors(t *testing.T) {
 		if _, err := io.ReadAll(r); err != errBroken {
 			t.Errorf("Reader(%q): got %v, want the reader's error", doc, err)
 		}
+	}
+}
+
+// A failed Reset leaves a reader that repeats the error, and a next document
+// starts afresh.
+func TestReaderReset(t *testing.T) {
+	r := new(Reader)
+	for _, label := range []string{"none-such", "utf-8", "koi8-r", "none-such"} {
+		err := r.Reset(strings.NewReader("<a/>"), label)
+		out, again := io.ReadAll(r)
+		if label == "none-such" {
+			if !errors.Is(err, ErrCharset) || again != err || len(out) > 0 {
+				t.Errorf("Reset(%s): got %v, then %q, %v", label, err, out, again)
+			}
+		} else if err != nil || again != nil || string(out) != "<a/>" {
+			t.Errorf("Reset(%s): got %v, then %q, %v", label, err, out, again)
+		}
+	}
+	if err := r.Reset(idle{}, ""); err != io.ErrNoProgress {
+		t.Errorf("Reset over an idle reader: got %v", err)
 	}
 }
 

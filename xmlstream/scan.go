@@ -85,7 +85,8 @@ func (s *Scanner) Reset(r io.Reader) {
 }
 
 // ResetBytes makes the scanner read doc in place: tokens alias it. The scanner
-// does not modify doc, and the caller must not while it scans.
+// does not modify doc, and the caller must not while it scans. ResetBytes(nil)
+// lets go of an earlier document.
 func (s *Scanner) ResetBytes(doc []byte) {
 	s.reset()
 	s.buf, s.r = doc, nil
@@ -97,6 +98,7 @@ func (s *Scanner) reset() {
 	s.kind, s.started, s.rooted, s.selfEnd, s.partial = 0, false, false, false, false
 	s.lo, s.hi, s.elements, s.run = 0, 0, 0, 0
 	s.attrs = recycle(s.attrs)
+	clear(s.attrs[:cap(s.attrs)]) // else they would keep an earlier document alive
 	s.spans = recycle(s.spans)
 	s.open = recycle(s.open)
 	s.names = recycle(s.names)

@@ -87,7 +87,8 @@ func (s *Scanner) startTag() (Kind, error) {
 			}
 			return 0, s.fault(i, errBlank)
 		}
-		a := attrSpan{plain: true}
+		s.spans = append(s.spans, attrSpan{plain: true})
+		a := &s.spans[len(s.spans)-1]
 		if a.name, err = s.qname(i); err != nil {
 			return 0, err
 		}
@@ -98,18 +99,17 @@ func (s *Scanner) startTag() (Kind, error) {
 		} else if attributes++; attributes > s.lim.Attributes {
 			return 0, s.exceeded(i, limitAttributes, int64(s.lim.Attributes))
 		}
-		if i, err = s.value(&a); err != nil {
+		if i, err = s.value(a); err != nil {
 			return 0, err
 		}
-		s.spans = append(s.spans, a)
 	}
 	s.pos = s.tok + i + 1
-	return Start, s.push(name, self, namespaces, attributes)
+	return Start, s.push(name, self, namespaces)
 }
 
 // push resolves the names of a start tag that is complete and opens its
 // element. The window does not move any more.
-func (s *Scanner) push(name span, self bool, namespaces, attributes int) error {
+func (s *Scanner) push(name span, self bool, namespaces int) error {
 	w := s.window()
 	mark := len(s.scope.bindings)
 	if len(s.spans) > 1 {
@@ -148,20 +148,7 @@ func (s *Scanner) push(name span, self bool, namespaces, attributes int) error {
 			return s.fault(s.spans[i].name.start, errSameName)
 		}
 	}
-	for i := range s.spans {
-		a := &s.spans[i]
-		at := Attr{
-			Name:   Name{Local: w[a.name.colon+1 : a.name.end : a.name.end], Space: s.scope.uri(a.uri)},
-			Raw:    w[a.value:a.end:a.end],
-			Quote:  a.quote,
-			Offset: s.base + int64(s.tok+a.name.start),
-			plain:  a.plain,
-		}
-		if a.name.prefixed() {
-			at.Name.Prefix = w[a.name.start:a.name.colon:a.name.colon]
-		}
-		s.attrs = append(s.attrs, at)
-	}
+	s.setAttrs(w)
 	e := element{uri: uri, mark: mark}
 	e.name.start = len(s.names)
 	e.name.colon = len(s.names) + name.colon - name.start
@@ -172,6 +159,28 @@ func (s *Scanner) push(name span, self bool, namespaces, attributes int) error {
 	s.rooted, s.selfEnd = true, self
 	s.lo, s.hi = s.pos, s.pos
 	return nil
+}
+
+// setAttrs makes the attributes of the tag w what Attrs returns.
+func (s *Scanner) setAttrs(w []byte) {
+	if n := len(s.spans); n <= cap(s.attrs) {
+		s.attrs = s.attrs[:n]
+	} else {
+		s.attrs = make([]Attr, n, 2*n)
+	}
+	for i := range s.spans {
+		a, to := &s.spans[i], &s.attrs[i]
+		to.Name.Prefix = nil
+		if a.name.prefixed() {
+			to.Name.Prefix = w[a.name.start:a.name.colon:a.name.colon]
+		}
+		to.Name.Local = w[a.name.colon+1 : a.name.end : a.name.end]
+		to.Name.Space = s.scope.uri(a.uri)
+		to.Raw = w[a.value:a.end:a.end]
+		to.Quote = a.quote
+		to.Offset = s.base + int64(s.tok+a.name.start)
+		to.plain = a.plain
+	}
 }
 
 // resolve returns the namespace of a name of the tag w. Unprefixed attributes
@@ -228,6 +237,9 @@ func (s *Scanner) declare(w []byte, a *attrSpan) error {
 // blanks moves *i behind the white space there and returns the octet that
 // follows. The white space of one tag is bounded together, as one value is.
 func (s *Scanner) blanks(i *int) (byte, error) {
+	if p := s.tok + *i; p < len(s.buf) && class[s.buf[p]]&blank == 0 {
+		return s.buf[p], nil
+	}
 	for {
 		c, ok := s.at(*i)
 		switch {
