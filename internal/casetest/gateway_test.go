@@ -64,7 +64,7 @@ type gateway struct {
 	base  float64 // goroutines when idle, before the first exchange
 	log   *syncBuffer
 	done  chan struct{}
-	ended bool // the test has stopped it and looked at its exit itself
+	ended bool  // the test has stopped it and looked at its exit itself
 	err   error // of Wait, valid once done is closed
 }
 
