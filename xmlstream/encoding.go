@@ -381,8 +381,17 @@ func stripEncoding(text []byte, last bool) (_ []byte, past bool, err error) {
 	if !complete {
 		return text, last, nil
 	}
-	if all, _, ok := findEncoding(declaration); ok {
+	if all, _, ok := findEncoding(declaration); ok && declares(text[:len(declaration)+len("?>")]) {
 		text = append(text[:all.start], text[all.end:]...)
 	}
 	return text, true, nil
+}
+
+// declares reports whether b is a legal XML declaration. One that is not keeps
+// its encoding, or taking it out could mend it before the scanner has seen it.
+func declares(b []byte) bool {
+	s := NewScanner(Limits{})
+	s.ResetBytes(b)
+	kind, err := s.Next()
+	return kind == Declaration && err == nil
 }
