@@ -14,16 +14,21 @@ var faultChecks = checkTable{
 			if n := len(o.calls); n != 1 {
 				t.Errorf("%d tries", n)
 			}
-			route := `route="depot"`
-			faults, good := r.f.g.metricSum(t, "gateway_faults_total", route), r.f.g.metricSum(t, "gateway_requests_total", route, `outcome="ok"`)
+			count := func(outcome string) float64 {
+				return r.f.g.metricSum(t, "gateway_requests_total", `route="depot"`, `outcome="`+outcome+`"`)
+			}
+			settle(r.f)
+			faults, answered := count("fault"), count("answered")
 			r.f.http.reset()
 			r.f.http.answerWith(o.reply)
 			post(t, r.f.g.addr["http"], o.target, o.fields, o.body)
-			if !eventually(2*time.Second, func() bool { return r.f.g.metricSum(t, "gateway_faults_total", route) == faults+1 }) {
-				t.Errorf("gateway_faults_total went from %v to %v", faults, r.f.g.metricSum(t, "gateway_faults_total", route))
+			if !eventually(2*time.Second, func() bool { return count("fault") == faults+1 }) || count("answered") != answered {
+				t.Errorf("outcome fault went from %v to %v, answered from %v to %v", faults, count("fault"), answered, count("answered"))
 			}
-			if got := r.f.g.metricSum(t, "gateway_requests_total", route, `outcome="ok"`); got != good {
-				t.Errorf("counted as a success")
+			r.f.http.reset() // the same with a reply that is none counts the other way
+			post(t, r.f.g.addr["http"], o.target, o.fields, o.body)
+			if !eventually(2*time.Second, func() bool { return count("answered") == answered+1 }) || count("fault") != faults+1 {
+				t.Error("a plain answer was not counted as answered")
 			}
 		}),
 		"must_not/flatten detail to text":                       onAll(relayed),
@@ -105,4 +110,21 @@ func noHTML(t *testing.T, _ *run, o *outcome) {
 	if mediaType(o.a.Fields.get("Content-Type")) == "text/html" {
 		t.Errorf("%s: text/html came through: %s", o.label(), o.a)
 	}
+}
+
+// settle waits until no exchange is being counted any more.
+func settle(f *fixture) {
+	last := ""
+	eventually(2*time.Second, func() bool {
+		text, err := f.g.get("/metrics")
+		now := ""
+		for l := range strings.Lines(text) {
+			if strings.HasPrefix(l, "gateway_requests_total") {
+				now += l
+			}
+		}
+		same := err == nil && now == last
+		last = now
+		return same
+	})
 }
