@@ -54,7 +54,7 @@ func listScan(routes []Route, f facts11) string {
 			ok = ok && found
 		}
 		if !ok || m.Action != "" && m.Action != f.action ||
-			m.Operation != (soapcodec.QName{}) && m.Operation != f.operation {
+			m.Operation.Local != "" && (m.Operation.Local != f.operation.Local || !m.AnyNamespace && m.Operation.Space != f.operation.Space) {
 			continue
 		}
 		return r.Name
@@ -93,7 +93,8 @@ func TestIndexEqualsList(t *testing.T) {
 				r.Match.Action = pick("urn:1", "urn:2")
 			}
 			if rng.IntN(4) == 0 {
-				r.Match.Operation = soapcodec.QName{Space: "urn:o", Local: pick("X", "Y")}
+				r.Match.Operation = soapcodec.QName{Space: pick("urn:o", ""), Local: pick("X", "Y")}
+				r.Match.AnyNamespace = rng.IntN(2) == 0
 			}
 			r.MatchNone = rng.IntN(10) == 0
 			routes = append(routes, r)
@@ -106,7 +107,7 @@ func TestIndexEqualsList(t *testing.T) {
 			}
 			f.action = pick("", "urn:1", "urn:2")
 			if rng.IntN(3) > 0 {
-				f.operation = soapcodec.QName{Space: "urn:o", Local: pick("X", "Y", "Z")}
+				f.operation = soapcodec.QName{Space: pick("urn:o", "", "urn:q"), Local: pick("X", "Y", "Z")}
 			}
 			c := candidates{list: tab.index.find(f.path), head: headFacts{host: f.host, header: f.header}}
 			got := ""
