@@ -5,8 +5,10 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"soapway/internal/frame"
 	"soapway/proxy"
 )
 
@@ -16,8 +18,29 @@ type Framed struct {
 	srv proxy.Server
 	ln  *bounded
 
+	sizes atomic.Pointer[framedSizes]
+
 	cut   context.Context // done when the drain is to end before its time
 	cutIt context.CancelFunc
+}
+
+// framedSizes are the limits that a running listener may change.
+type framedSizes struct {
+	message int64 // longest payload, in both directions
+	buffer  int64
+}
+
+// SetSizes changes FramedOptions.MaxMessage and Buffer for connections that are
+// made from now on. Values below 1 leave what there is.
+func (l *Framed) SetSizes(maxMessage, buffer int64) {
+	now := *l.sizes.Load()
+	if maxMessage > 0 {
+		now.message = min(maxMessage, frame.MaxPayload(l.opt.Length))
+	}
+	if buffer > 0 {
+		now.buffer = buffer
+	}
+	l.sizes.Store(&now)
 }
 
 // NewFramed returns a listener that is not bound yet.
@@ -27,6 +50,7 @@ func NewFramed(opt FramedOptions, srv proxy.Server) (*Framed, error) {
 		return nil, err
 	}
 	l := &Framed{opt: opt, srv: srv}
+	l.sizes.Store(&framedSizes{opt.limit(), opt.Buffer})
 	l.cut, l.cutIt = context.WithCancel(context.Background())
 	return l, nil
 }

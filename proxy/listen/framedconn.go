@@ -39,6 +39,7 @@ const (
 // has returned and its frame is read to its end.
 type framedConn struct {
 	l    *Framed
+	size framedSizes // of the listener when the connection was made
 	c    *conn
 	peer netip.AddrPort
 	r    *frame.Reader
@@ -67,11 +68,11 @@ type turn struct {
 }
 
 func newFramedConn(l *Framed, c *conn, work, stop context.Context) *framedConn {
-	f := &framedConn{l: l, c: c, stop: stop, turns: make(chan *turn, l.opt.Pipeline)}
+	f := &framedConn{l: l, size: *l.sizes.Load(), c: c, stop: stop, turns: make(chan *turn, l.opt.Pipeline)}
 	f.room.L = &f.mu
 	f.ctx, f.cancel = context.WithCancelCause(work)
 	f.peer, _ = netip.ParseAddrPort(c.RemoteAddr().String())
-	f.r = frame.NewReader((*framedInput)(f), l.opt.Length, l.opt.limit(), frameBuffer)
+	f.r = frame.NewReader((*framedInput)(f), l.opt.Length, f.size.message, frameBuffer)
 	return f
 }
 
@@ -213,7 +214,7 @@ func (f *framedConn) take(n int64) (last bool, err error) {
 		t.out, _ = frame.AppendLength(nil, f.l.opt.Length, 0)
 		close(t.ready)
 		return !f.enqueue(t), nil
-	case n > f.l.opt.Buffer:
+	case n > f.size.buffer:
 		return f.stream(t, n)
 	}
 	if !f.hold(n) {
@@ -276,7 +277,7 @@ func (f *framedConn) enqueue(t *turn) bool {
 func (f *framedConn) hold(n int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for f.held > 0 && f.held+n > heldFactor*f.l.opt.Buffer && !f.ended {
+	for f.held > 0 && f.held+n > heldFactor*f.size.buffer && !f.ended {
 		f.room.Wait()
 	}
 	f.held += n

@@ -145,7 +145,7 @@ func (f *framedConn) exchange(body io.Reader, n int64) (reply *proxy.Reply) {
 // that is not streamed is closed here.
 func (f *framedConn) fill(t *turn, reply *proxy.Reply) {
 	t.last = reply.CloseConnection
-	limit := f.l.opt.limit()
+	limit := f.size.message
 	var payload []byte
 	code := reply.Code
 	switch n := reply.Length; {

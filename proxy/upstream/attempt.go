@@ -30,6 +30,8 @@ type attempt struct {
 	conn    atomic.Pointer[conn] // the only one that it may write to
 	reused  atomic.Bool
 	dialled atomic.Bool
+	writing atomic.Bool  // writing has begun: an answer may come before it is counted
+	inWrite atomic.Int64 // writes under way
 	written atomic.Int64 // octets that the kernel took
 	sawHead atomic.Bool  // the answer's head came after the request began
 
@@ -184,7 +186,8 @@ func (a *attempt) end() {
 // failure turns an error of net/http into the outcome of the try.
 func (a *attempt) failure(err error) *proxy.SendError {
 	e := &proxy.SendError{Class: proxy.NotSent, Err: err}
-	if a.written.Load() > 0 {
+	// In this order: a write is counted before it is over.
+	if a.inWrite.Load() > 0 || a.written.Load() > 0 {
 		e.Class = proxy.Maybe
 	}
 	if a.src != nil {

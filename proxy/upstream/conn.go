@@ -79,6 +79,9 @@ func (c *conn) Write(p []byte) (int, error) {
 	if a.written.Load() == 0 && a.reused.Load() && c.stale() {
 		return 0, errStale
 	}
+	a.writing.Store(true)
+	a.inWrite.Add(1)
+	defer a.inWrite.Add(-1)
 	before := c.raw.written.Load()
 	total := 0
 	for {
@@ -109,7 +112,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if n == 0 {
 		return n, err
 	}
-	if a == nil || a.written.Load() == 0 {
+	if a == nil || !a.writing.Load() {
 		return 0, errUnsolicited
 	}
 	if c.seen != a {
@@ -139,8 +142,9 @@ func (c *conn) Close() error {
 
 // headScan follows the octets of an answer up to the end of its final head. It
 // sees what net/http's parser drops in silence: a Content-Length next to a
-// Transfer-Encoding (RFC 9112 §6.3: ought to be handled as an error) and a
-// Transfer-Encoding under HTTP/1.0 (§6.1: faulty framing).
+// Transfer-Encoding (RFC 9112 §6.3: ought to be handled as an error), a
+// Transfer-Encoding under HTTP/1.0 (§6.1: faulty framing), and either of them
+// with a blank before its colon.
 type headScan struct {
 	line      [24]byte // start of the current line
 	n         int      // octets of the line, without its end
@@ -149,6 +153,7 @@ type headScan struct {
 	old       bool     // HTTP/1.0
 	length    bool
 	coding    bool
+	odd       bool // one of them with a blank before its colon
 	ambiguous bool
 	done      bool
 }
@@ -184,17 +189,26 @@ func (h *headScan) endLine() {
 		return
 	case empty:
 		h.done = true
-		h.ambiguous = h.coding && (h.length || h.old)
-	case fieldName(line, "content-length"):
+		h.ambiguous = h.odd || h.coding && (h.length || h.old)
+	case fieldName(line, "content-length", ':'):
 		h.length = true
-	case fieldName(line, "transfer-encoding"):
+	case fieldName(line, "transfer-encoding", ':'):
 		h.coding = true
+	case blankAfter(line, "content-length"), blankAfter(line, "transfer-encoding"):
+		h.odd = true
 	}
 	h.lines++
 	h.n = 0
 }
 
-// fieldName reports whether a line is a field of that name, in any case.
-func fieldName(line []byte, name string) bool {
-	return len(line) > len(name) && line[len(name)] == ':' && bytes.EqualFold(line[:len(name)], []byte(name))
+// fieldName reports whether a line begins with that name, in any case, and then
+// the octet next.
+func fieldName(line []byte, name string, next byte) bool {
+	return len(line) > len(name) && line[len(name)] == next && bytes.EqualFold(line[:len(name)], []byte(name))
+}
+
+// blankAfter reports whether a blank follows the name of the field, which
+// net/http takes for another field (RFC 9112 §5.1).
+func blankAfter(line []byte, name string) bool {
+	return fieldName(line, name, ' ') || fieldName(line, name, '\t')
 }

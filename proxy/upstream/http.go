@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -187,16 +188,9 @@ func (n *HTTP) try(ctx context.Context, req *proxy.Request) (_ *proxy.Response, 
 		return nil, false, &proxy.SendError{Class: proxy.NotSent, Permanent: true, Err: err}
 	}
 	a := newAttempt(ctx, connect, answer)
-	if req.Length != 0 {
-		rc, err := req.Body()
-		if err != nil {
-			a.end()
-			return nil, false, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
-		}
-		a.src = &source{rc: rc, left: req.Length, check: a.fresh}
-		hr.Body, hr.ContentLength = a.src, req.Length
-	} else {
-		hr.Body = http.NoBody
+	if err := a.open(req, hr); err != nil {
+		a.end()
+		return nil, false, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
 	}
 
 	// A streaming body may wait for its sender while the node is gone already:
@@ -218,6 +212,35 @@ func (n *HTTP) try(ctx context.Context, req *proxy.Request) (_ *proxy.Response, 
 		return nil, again, e
 	}
 	return n.response(a, req, resp)
+}
+
+// wholeMost bounds what is copied to leave in one write with the head.
+const wholeMost = 64 << 10
+
+// open opens the body of the request. net/http writes the head alone before a
+// body of any type but its own in-memory ones, so a short one becomes such.
+func (a *attempt) open(req *proxy.Request, hr *http.Request) error {
+	hr.Body = http.NoBody
+	if req.Length == 0 {
+		return nil
+	}
+	rc, err := req.Body()
+	if err != nil {
+		return err
+	}
+	src := &source{rc: rc, left: req.Length, check: a.fresh}
+	hr.ContentLength = req.Length
+	if req.Once || req.Length < 0 || req.Length > wholeMost {
+		a.src, hr.Body = src, src
+		return nil
+	}
+	defer src.Close()
+	b := make([]byte, req.Length)
+	if _, err := io.ReadFull(src, b); err != nil {
+		return err
+	}
+	hr.Body = io.NopCloser(bytes.NewReader(b))
+	return nil
 }
 
 // response takes over an answer whose head is complete.
