@@ -134,7 +134,7 @@ func (f *forwarding) requestHeader(decoded bool) http.Header {
 		case decoded && (key == "Content-Encoding" || digest(key)):
 			continue
 		}
-		out[k] = append(out[k], vv...)
+		add(out, k, vv)
 	}
 	f.addTrace(out)
 	out[messageID] = []string{f.ex.ID}
@@ -185,6 +185,15 @@ func (f *forwarding) addTrace(out http.Header) {
 		fwd += ";proto=" + f.scheme
 	}
 	appendTo(out, "Forwarded", fwd)
+}
+
+// add shares the values with the field they came in, which nobody changes: an
+// append to them copies.
+func add(h http.Header, key string, values []string) {
+	if old, ok := h[key]; ok {
+		values = append(old, values...)
+	}
+	h[key] = values[:len(values):len(values)]
 }
 
 // appendTo adds an element to a list field, on one line.
@@ -250,7 +259,7 @@ func (f *forwarding) replyHeader(in http.Header) http.Header {
 		if key == "Via" {
 			k = key
 		}
-		out[k] = append(out[k], vv...)
+		add(out, k, vv)
 	}
 	appendTo(out, "Via", f.table.via)
 	return out

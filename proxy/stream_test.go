@@ -350,9 +350,9 @@ func TestEchoOfAStream(t *testing.T) {
 	}
 }
 
-// TestStreamMemory: a message of 100 MB needs no more than a few megabytes.
+// TestStreamMemory: a message of 40 MB needs no more than a few megabytes.
 func TestStreamMemory(t *testing.T) {
-	const units = 20_000
+	const units = 8_000
 	unit := []byte("<p:t>" + strings.Repeat("text ", 1000) + "</p:t>")
 	head, tail, _ := strings.Cut(env11, "x</p:Ask>")
 	tail = "</p:Ask>" + tail
