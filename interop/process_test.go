@@ -187,6 +187,7 @@ func runCommand(argv ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1") // some libraries would ask a proxy even here
 	var stderr output
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
