@@ -27,7 +27,7 @@ func TestRequestHeaders(t *testing.T) {
 		t.Fatalf("%d requests", len(calls))
 	}
 	got := calls[0].Fields
-	for _, gone := range []string{"X-Hop", "Keep-Alive", "Proxy-Connection", "TE", "Upgrade", "Gateway-Evil", "Gateway-Attempt", "Gateway-Possible-Duplicate", "Expect", "Trailer", "Transfer-Encoding"} {
+	for _, gone := range []string{"X-Hop", "Keep-Alive", "Proxy-Connection", "TE", "Upgrade", "Gateway-Evil", "Gateway-Attempt", "Gateway-Possible-Duplicate", "Proxy-Authorization", "Expect", "Trailer", "Transfer-Encoding"} {
 		if got.has(gone) {
 			t.Errorf("%s reached the node: %q", gone, got.all(gone))
 		}
@@ -96,7 +96,7 @@ func TestResponseHeaders(t *testing.T) {
 	}
 	f.http.answerWith(response(200, sent, envelope("1.1", op)))
 	a := post(t, f.g.addr["http"], "/depot/x", typed("1.1"), envelope("1.1", op))
-	for _, gone := range []string{"X-Hop", "Keep-Alive", "Trailer", "Proxy-Connection"} {
+	for _, gone := range []string{"X-Hop", "Keep-Alive", "Trailer", "Proxy-Connection", "Proxy-Authenticate"} {
 		if a.Fields.has(gone) {
 			t.Errorf("%s reached the client: %q", gone, a.Fields.all(gone))
 		}
