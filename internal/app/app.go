@@ -31,6 +31,7 @@ type App struct {
 	door      door
 	admin     *admin.Server
 	listeners []*listener
+	headBytes int64 // what they read of a head
 	group     *lifecycle.Group
 	state     atomic.Int32
 
@@ -131,7 +132,7 @@ func (a *App) bind(cfg *config.Config) config.Problems {
 		}
 		return config.Problems{addressProblem(cfg, "admin.address", err)}
 	}
-	a.listeners = listeners
+	a.listeners, a.headBytes = listeners, sizesOf(cfg).headBytes()
 	a.admin = admin.New(ln, admin.Options{
 		Token:   cfg.Admin.Token.Reveal(),
 		Ready:   a.unready,

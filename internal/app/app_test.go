@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -330,6 +331,7 @@ func TestReloadAllOrNothing(t *testing.T) {
 		{"unknown key", echo + "drian: 1s\n", "drian"},
 		{"bad in one of two", strings.Replace(echo, "routes:", "routes:\n  - {name: new, match: {path: /new}, to: [\"builtin:echo\"]}\n  - {name: bad, match: {path: nowhere}, to: [\"builtin:echo\"]}", 1), "bad"},
 		{"listener", strings.Replace(echo, "length: 4", "length: 2", 1), "listeners"},
+		{"head", echo + "limits: {header_bytes: 1MiB}\n", "limits.header_bytes"},
 		{"admin", strings.Replace(echo, `admin: {address: "127.0.0.1:0"}`, `admin: {address: "127.0.0.2:0"}`, 1), "admin"},
 	}
 	for _, tt := range bad {
@@ -362,6 +364,52 @@ func TestReloadAllOrNothing(t *testing.T) {
 	}
 	if !g.metric("gateway_config_reload_ok 1") {
 		t.Error("gateway_config_reload_ok is not 1 after a good reload")
+	}
+}
+
+// TestReloadLimits: limits are no part of a listener, so a reload changes them.
+func TestReloadLimits(t *testing.T) {
+	framed := func(g *gateway, n int) int {
+		c, err := net.Dial("tcp", g.addr("plant"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		message := strings.Replace(envelope, "/>", "/>"+strings.Repeat(" ", n-len(envelope)), 1)
+		_, _ = c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(n)), message...))
+		reply, _ := io.ReadAll(io.LimitReader(c, int64(4+n)))
+		return len(reply)
+	}
+	head := func(g *gateway, n int) int {
+		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+g.addr("web"), strings.NewReader(envelope))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "text/xml")
+		req.Header.Set("X-Large", strings.Repeat("x", n))
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	g := start(t, echo+"limits: {max_message: 1kB, header_bytes: 4kB}\n")
+	if n := framed(g, 1500); n != 0 {
+		t.Errorf("1500 octets framed: %d came back, want the connection closed", n)
+	}
+	if status := head(g, 5000); status != 431 {
+		t.Errorf("a head of 5000 octets: got %d, want 431", status)
+	}
+	write(t, g.file, echo+"limits: {max_message: 2kB, header_bytes: 100kB}\n")
+	if err := g.app.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if n := framed(g, 1500); n != 4+1500 {
+		t.Errorf("1500 octets framed after the reload: %d came back, want all", n)
+	}
+	if status := head(g, 90000); status != 200 {
+		t.Errorf("a head of 90000 octets after the reload: got %d, want 200", status)
 	}
 }
 

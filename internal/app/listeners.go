@@ -53,6 +53,22 @@ func newListeners(cfg *config.Config, srv proxy.Server, log *slog.Logger) ([]*li
 	return made, problems
 }
 
+// headRoom is how large a head a listener reads at least. What a route takes is
+// for the handler to say; the room lets a reload widen limits.header_bytes on a
+// listener that it cannot touch.
+const headRoom = 256 << 10
+
+func (s sizes) headBytes() int64 { return max(s.header, headRoom) }
+
+// resize gives listeners the sizes of a new configuration.
+func resize(ls []*listener, s sizes) {
+	for _, l := range ls {
+		if f, ok := l.transport.(*listen.Framed); ok {
+			f.SetSizes(s.message, s.buffer)
+		}
+	}
+}
+
 func newTransport(l *config.Listener, s sizes, srv proxy.Server, log *slog.Logger) (transport, error) {
 	timeouts := listen.Timeouts{
 		Header:   l.Timeouts.Header.Or(forever),
@@ -79,7 +95,7 @@ func newTransport(l *config.Listener, s sizes, srv proxy.Server, log *slog.Logge
 		Route:          l.Route,
 		Timeouts:       timeouts,
 		MaxConnections: countOr(l.MaxConnections, 1<<30),
-		HeaderBytes:    int(s.header),
+		HeaderBytes:    int(s.headBytes()),
 		Drain:          forever,
 		Log:            log,
 	}, srv)

@@ -205,7 +205,7 @@ func (o nodeOptions) http(u config.NodeURL) upstream.HTTPOptions {
 		ConnectTimeout: o.c.ConnectTimeout.Or(forever),
 		Timeout:        o.c.Timeout.Or(forever),
 		IdleTimeout:    o.c.IdleTimeout.Or(forever),
-		MaxConnections: countOr(o.c.MaxConnections, 1<<30),
+		MaxConnections: share(o.c),
 		HeaderBytes:    o.sizes.header,
 		Log:            o.log,
 	}
@@ -218,10 +218,17 @@ func (o nodeOptions) framed(u config.NodeURL) upstream.FramedOptions {
 		ConnectTimeout: o.c.ConnectTimeout.Or(forever),
 		Timeout:        o.c.Timeout.Or(forever),
 		IdleTimeout:    o.c.IdleTimeout.Or(forever),
-		MaxConnections: countOr(o.c.MaxConnections, 1<<30),
+		MaxConnections: share(o.c),
 		MaxReply:       o.sizes.message,
 		Log:            o.log,
 	}
+}
+
+// share is the part that each node of a backend has in its connections. It is
+// rounded up, so that every node can be reached.
+func share(c *config.Backend) int {
+	n := countOr(c.MaxConnections, 1<<30)
+	return (n + len(c.Nodes) - 1) / len(c.Nodes)
 }
 
 // countOr returns c, or unlimited if it is none.

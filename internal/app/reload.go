@@ -61,7 +61,12 @@ func (a *App) reload() (*config.Config, error) {
 
 // put switches to cfg.
 func (a *App) put(cfg *config.Config) error {
-	if keys := config.RestartNeeded(a.cfg, cfg); len(keys) > 0 {
+	keys := config.RestartNeeded(a.cfg, cfg)
+	size := sizesOf(cfg)
+	if size.header > a.headBytes {
+		keys = append(keys, "limits.header_bytes")
+	}
+	if len(keys) > 0 {
 		return &RestartError{keys}
 	}
 	fresh, table, problems := build(cfg, a.pools, a.log)
@@ -77,6 +82,7 @@ func (a *App) put(cfg *config.Config) error {
 	}
 	a.handler.Swap(table) // before the door, see there
 	a.retire(a.pools, fresh)
+	resize(a.listeners, size)
 	a.group.SetDrain(drainOf(cfg))
 	a.cfg, a.pools = cfg, fresh
 	return nil
@@ -114,9 +120,9 @@ func (a *App) runWatch(stop, _ context.Context) error {
 		return nil
 	}
 	a.mu.Lock()
-	files := a.cfg.Files()
+	cfg := a.cfg
 	a.mu.Unlock()
-	return config.Watch(stop, files, config.WatchOptions{Log: a.log}, func() []string {
+	return config.Watch(stop, cfg.Files(), config.WatchOptions{Log: a.log, Since: cfg}, func() []string {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		cfg, err := a.reload()

@@ -6,15 +6,14 @@ import (
 	"time"
 
 	"soapway/proxy"
-	"soapway/soapcodec"
 )
 
 func TestObserve(t *testing.T) {
 	m := NewMetrics()
 	m.ObserveExchange(proxy.ExchangeEvent{Route: "a", Operation: "Op", Outcome: proxy.OutcomeAnswered, CodecBytes: 100, Duration: time.Second})
 	m.ObserveExchange(proxy.ExchangeEvent{Route: "a", Outcome: proxy.OutcomeFault, CodecBytes: 11})
-	m.ObserveExchange(proxy.ExchangeEvent{Outcome: proxy.OutcomeRejected, Code: soapcodec.CodeNoRoute, Status: 404})
-	m.ObserveExchange(proxy.ExchangeEvent{Route: "a", Outcome: proxy.OutcomeFailed, Code: soapcodec.CodeBackendTimeout})
+	m.ObserveExchange(proxy.ExchangeEvent{Outcome: proxy.OutcomeRejected, Code: "NoRoute", Status: 404})
+	m.ObserveExchange(proxy.ExchangeEvent{Route: "a", Outcome: proxy.OutcomeFailed, Code: "BackendTimeout"})
 	m.ObserveAttempt(proxy.AttemptEvent{Route: "a", Class: proxy.Answered, Status: 200})
 	m.ObserveAttempt(proxy.AttemptEvent{Route: "a", Class: proxy.NotSent})
 	m.ObserveAttempt(proxy.AttemptEvent{Route: "a", Class: proxy.Maybe, Timeout: true})
