@@ -28,6 +28,14 @@ func newBuffer() *buffer {
 	return b
 }
 
+// detach takes the memory out of the pool's hands: it lives as long as the
+// octets are used. Only the one owner of a buffer may call it.
+func (b *buffer) detach() []byte {
+	d := b.b
+	b.b = nil
+	return d
+}
+
 func (b *buffer) retain() { b.refs.Add(1) }
 
 func (b *buffer) release() {

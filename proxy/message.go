@@ -3,6 +3,7 @@ package proxy
 import (
 	"io"
 	"os"
+	"runtime/debug"
 	"sync"
 )
 
@@ -157,7 +158,7 @@ func (h *streamReader) Read(p []byte) (int, error) {
 	s.reading = true
 	s.mu.Unlock()
 
-	n, err := s.r.Read(p)
+	n, err := s.read(p)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,6 +172,17 @@ func (h *streamReader) Read(p []byte) (int, error) {
 		s.err = err
 	}
 	return n, err
+}
+
+// read turns a panic into an error: it runs on a goroutine of the node's, where
+// nobody else would catch it.
+func (s *stream) read(p []byte) (n int, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			n, err = 0, &panicError{value: v, stack: debug.Stack()}
+		}
+	}()
+	return s.r.Read(p)
 }
 
 // Close makes later reads fail; the stream itself belongs to the exchange.

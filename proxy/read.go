@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"slices"
 	"sync"
 
 	"soapway/soapcodec"
@@ -29,7 +28,7 @@ func (c *call) read() error {
 	switch {
 	case err != nil:
 	case !whole:
-		err = c.readStream(buf.b, lim)
+		err = c.readStream(buf.detach(), lim)
 	case len(buf.b) == 0:
 		err = c.readEmpty()
 	default:
@@ -109,8 +108,7 @@ const headSlack = 256 << 10
 // readStream begins to check a message of which prefix has been read. It
 // returns once the route is known and the first octets have passed the checks.
 func (c *call) readStream(prefix []byte, lim Limits) error {
-	// The prefix is copied: its pooled buffer must not live as long as the stream.
-	rd, err := xmlstream.NewReader(io.MultiReader(bytes.NewReader(slices.Clone(prefix)), c.src), c.ct.Charset)
+	rd, err := xmlstream.NewReader(io.MultiReader(bytes.NewReader(prefix), c.src), c.ct.Charset)
 	if err != nil {
 		return charsetError(err)
 	}

@@ -168,9 +168,9 @@ func (a *answer) forHTTP() (*Reply, error) {
 		return nil, a.broken(&bodyError{err})
 	}
 	if !whole {
-		r, err := a.stream(buf.b)
+		prefix := buf.detach()
 		buf.release()
-		return r, err
+		return a.stream(prefix)
 	}
 	if len(buf.b) == 0 {
 		buf.release()
@@ -293,7 +293,7 @@ func timedOut(err error) bool {
 // and is checked before the head of the reply is written.
 func (a *answer) stream(prefix []byte) (*Reply, error) {
 	p := &pass{raw: true, dec: soapcodec.NewDecoder(a.route.check)}
-	p.tee = tee{src: io.MultiReader(bytes.NewReader(bytes.Clone(prefix)), a.resp.Body), most: unlimited}
+	p.tee = tee{src: io.MultiReader(bytes.NewReader(prefix), a.resp.Body), most: unlimited}
 	src := newBody(&p.tee, a.coding, a.route.limits)
 	rd, err := xmlstream.NewReader(src, a.charset)
 	if err != nil {

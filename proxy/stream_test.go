@@ -350,6 +350,63 @@ func TestEchoOfAStream(t *testing.T) {
 	}
 }
 
+// TestPanicInAStream: it happens on the node's goroutine and must not end the
+// process.
+func TestPanicInAStream(t *testing.T) {
+	n := newNode("http://node.test/svc")
+	var log strings.Builder
+	h := one(t, streamRoute(), n)
+	h.opt.Log = textLog(&log)
+	doc := big(300_000)
+	ex := exchange("text/xml", "")
+	ex.Length = -1
+	ex.Body = io.MultiReader(bytes.NewReader(doc[:200_000]), readerFunc(func([]byte) (int, error) { panic("secret of node.test") }))
+	g := serve(t, h, ex)
+	g.wantFault(t, soapcodec.V11, soapcodec.CodeInternal)
+	if s := n.last(t); len(s.body) > 200_000 || !strings.Contains(log.String(), "secret of node.test") {
+		t.Errorf("the node got %d octets; log %s", len(s.body), log.String())
+	}
+}
+
+// FuzzServe: whether a message is checked as a whole or while it streams makes
+// no difference to the answer or to the octets that the node gets.
+func FuzzServe(f *testing.F) {
+	f.Add([]byte(env11), "text/xml; charset=utf-8", "", true, false)
+	f.Add([]byte(env12), "application/soap+xml", "", false, true)
+	f.Add([]byte(utf16le(env12)), "application/soap+xml; charset=utf-16", "", true, true)
+	f.Add(encode(f, "gzip", []byte(env11)), "text/xml", "gzip", false, false)
+	f.Add(bigEnvelope(rand.New(rand.NewPCG(1, 2)), 40_000), "text/xml", "", true, true)
+	f.Fuzz(func(t *testing.T, body []byte, typ, coding string, normalize, isNode bool) {
+		var replies [2]got
+		var bodies [2]string
+		for i, buffer := range []int64{1 << 20, 1 << 10} {
+			n := newNode("http://node.test/svc")
+			r := Route{Node: isNode, Limits: Limits{Buffer: buffer}}
+			if normalize {
+				r.Normalize = soapcodec.Envelope
+			}
+			ex := exchange(typ, string(body))
+			if coding != "" {
+				ex.Header.Set("Content-Encoding", coding)
+			}
+			replies[i] = serve(t, one(t, r, n), ex)
+			if len(n.got) > 0 && n.got[0].err == nil {
+				bodies[i] = n.got[0].body
+			}
+		}
+		a, b := replies[0], replies[1]
+		if b.Code == soapcodec.CodeLimit {
+			return // the head did not fit what a stream may hold
+		}
+		if a.Status != b.Status || a.Code != b.Code || a.Version != b.Version {
+			t.Fatalf("whole: %d %s %v; streaming: %d %s %v", a.Status, a.Code, a.Version, b.Status, b.Code, b.Version)
+		}
+		if bodies[0] != bodies[1] {
+			t.Errorf("whole: the node got %q; streaming: %q", bodies[0], bodies[1])
+		}
+	})
+}
+
 // TestStreamMemory: a message of 40 MB needs no more than a few megabytes.
 func TestStreamMemory(t *testing.T) {
 	const units = 8_000
