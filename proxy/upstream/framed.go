@@ -231,6 +231,11 @@ func (n *Framed) dial(ctx context.Context) (*frameConn, *proxy.SendError) {
 			c.c, err = handshake(ctx, c.raw, n.opt.TLS, n.opt.Address)
 		}
 	}
+	if err == nil { // before others can see it
+		c.r = frame.NewReader((*frameInput)(c), n.opt.Length, n.opt.MaxReply, 16<<10)
+		c.idle = time.AfterFunc(time.Hour, c.expire)
+		c.idle.Stop()
+	}
 	n.mu.Lock()
 	n.dialing--
 	close(n.changed)
@@ -242,9 +247,6 @@ func (n *Framed) dial(ctx context.Context) (*frameConn, *proxy.SendError) {
 	if err != nil {
 		return nil, n.notSent(ctx, fmt.Errorf("upstream: %w", err))
 	}
-	c.r = frame.NewReader((*frameInput)(c), n.opt.Length, n.opt.MaxReply, 16<<10)
-	c.idle = time.AfterFunc(time.Hour, c.expire)
-	c.idle.Stop()
 	go c.readLoop()
 	return c, nil
 }

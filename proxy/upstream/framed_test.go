@@ -383,23 +383,30 @@ func TestFramedUnsolicited(t *testing.T) {
 func TestFramedPipelining(t *testing.T) {
 	noLeaks(t)
 	const messages = 64
-	var conns atomic.Int64
+	var conns, received atomic.Int64
+	all := make(chan bool) // closed when every message is here, on whichever connection
 	addr := node(t, func(p *peer) {
 		conns.Add(1)
-		var all []string // answered in order, once all of this connection are here
-		for range messages / 2 {
+		queue := make(chan string, messages)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			<-all
+			for s := range queue {
+				p.send(framed("re:" + s))
+			}
+		})
+		for {
 			s, err := p.frame()
 			if err != nil {
-				return
+				break
 			}
-			all = append(all, s)
+			queue <- s
+			if received.Add(1) == messages {
+				close(all)
+			}
 		}
-		var out strings.Builder
-		for _, s := range all {
-			out.WriteString(framed("re:" + s))
-		}
-		p.send(out.String())
-		p.gone()
+		close(queue)
+		wg.Wait()
 	})
 	n := newFramed(t, FramedOptions{Address: addr, MaxConnections: 2})
 	var wg sync.WaitGroup
