@@ -66,8 +66,11 @@ func TestSendFields(t *testing.T) {
 		{"other charset", `<?xml version="1.0" encoding="ISO-8859-1"?>` + hello11, nil, map[string]string{"Content-Type": "text/xml; charset=iso-8859-1"}},
 		{"UTF-16", utf16(hello12), nil, map[string]string{"Content-Type": "application/soap+xml; charset=utf-16"}},
 		{"nothing known", "what is this", nil, map[string]string{"Content-Type": "text/xml; charset=utf-8"}},
-		{"fields of the command line win", hello11, []string{"-H", "content-type: text/plain", "-H", "SoapAction:", "-H", "X-A: 1", "-H", "X-A: 2", "-H", "Host: other", "-H", "user-agent: me"},
-			map[string]string{"Content-Type": "text/plain", "Soapaction": absent, "X-A": "1, 2", "Host": "other", "User-Agent": "me"}},
+		{
+			"fields of the command line win", hello11,
+			[]string{"-H", "content-type: text/plain", "-H", "SoapAction:", "-H", "X-A: 1", "-H", "X-A: 2", "-H", "Host: other", "-H", "user-agent: me"},
+			map[string]string{"Content-Type": "text/plain", "Soapaction": absent, "X-A": "1, 2", "Host": "other", "User-Agent": "me"},
+		},
 		{"no agent", hello11, []string{"-H", "User-Agent:"}, map[string]string{"User-Agent": absent}},
 		{"credentials", hello11, []string{"--user", "Aladdin:open:sesame"}, map[string]string{"Authorization": "Basic QWxhZGRpbjpvcGVuOnNlc2FtZQ=="}},
 	}
