@@ -87,10 +87,8 @@ func (l *loader) checkMatch(r *Route, path string, seen map[string]string) {
 			l.need(joined(key+".headers", name), fmt.Sprintf("%s is not the name of a header field", quote(name)), "")
 		}
 	}
-	for k := range l.failed {
-		if k == key || strings.HasPrefix(k, key+".") {
-			return
-		}
+	if l.failed[key] || l.failedBelow[key] {
+		return
 	}
 	// fmt prints maps in the order of their keys. Action is a pointer.
 	same := fmt.Sprintf("%q %v %v %v %q", m.Host, m.Path, m.Action != nil, m.Operation, m.Headers)

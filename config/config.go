@@ -9,9 +9,9 @@ import (
 type meta struct {
 	path   string
 	files  []string
-	places map[string]place    // of every key that was set, by dotted path
-	inline map[string]*Backend // of routes with their own nodes, by route
-	vars   []Variable
+	places map[string]place       // of every key that was set, by dotted path
+	inline map[string]*Backend    // of routes with their own nodes, by route
+	vars   func() []Variable      // large, and rarely asked for
 	seen   map[string]fs.FileInfo // state of files when they were read, for Watch
 }
 
@@ -33,7 +33,7 @@ func (c *Config) Files() []string { return c.meta.files }
 // Variables lists the environment variable of every key of c: one for each
 // scalar, list items by their name and map entries by their key. Sorted by
 // name.
-func (c *Config) Variables() []Variable { return c.meta.vars }
+func (c *Config) Variables() []Variable { return c.meta.vars() }
 
 // A Variable is the environment variable of one key.
 type Variable struct {

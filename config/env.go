@@ -139,17 +139,19 @@ func envName(key string) string {
 
 // applyEnv sets what the variables of the environment say. One that is ours by
 // its prefix and names no key is a problem, unless the file uses it by ${}.
-func (l *loader) applyEnv(env map[string]string, used map[string]bool, vars []variable) {
+func (l *loader) applyEnv(env map[string]string, used map[string]bool) {
+	ours := slices.DeleteFunc(slices.Sorted(maps.Keys(env)), func(name string) bool { return !strings.HasPrefix(name, envPrefix) })
+	if len(ours) == 0 {
+		return // the table has 60 variables for each route
+	}
+	vars := l.variables()
 	byName := map[string][]variable{}
 	names := make([]string, 0, len(vars))
 	for _, v := range vars {
 		byName[v.name] = append(byName[v.name], v)
 		names = append(names, v.name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		if !strings.HasPrefix(name, envPrefix) {
-			continue
-		}
+	for _, name := range ours {
 		at := place{source: "environment", name: name}
 		switch found := byName[name]; {
 		case len(found) == 1:
@@ -168,7 +170,11 @@ func (l *loader) applyEnv(env map[string]string, used map[string]bool, vars []va
 }
 
 // applySet sets what flags of the command line say.
-func (l *loader) applySet(set map[string]string, vars []variable) {
+func (l *loader) applySet(set map[string]string) {
+	if len(set) == 0 {
+		return
+	}
+	vars := l.variables()
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		at := place{source: "option", name: key}
 		i := slices.IndexFunc(vars, func(v variable) bool { return v.path == key })

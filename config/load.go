@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Options are the sources of a load beside the file. The zero value reads the
@@ -93,17 +94,18 @@ func newLoader(path string) (*loader, error) {
 		return nil, err
 	}
 	return &loader{
-		path:      path,
-		full:      full,
-		dir:       filepath.Dir(full),
-		cfg:       &Config{},
-		files:     map[string]bool{full: true},
-		places:    map[string]place{},
-		keyPlaces: map[string]place{},
-		setIndex:  map[string]int{},
-		items:     map[string][]string{},
-		failed:    map[string]bool{},
-		meant:     map[string]bool{},
+		path:        path,
+		full:        full,
+		dir:         filepath.Dir(full),
+		cfg:         &Config{},
+		files:       map[string]bool{full: true},
+		places:      map[string]place{},
+		keyPlaces:   map[string]place{},
+		setIndex:    map[string]int{},
+		items:       map[string][]string{},
+		failed:      map[string]bool{},
+		failedBelow: map[string]bool{},
+		meant:       map[string]bool{},
 	}, nil
 }
 
@@ -115,15 +117,16 @@ type loader struct {
 	cfg       *Config
 	problems  Problems
 
-	files     map[string]bool     // to watch
-	places    map[string]place    // of the value of each key that was written
-	keyPlaces map[string]place    // of the key itself, where it stands in the file
-	set       []setKey            // every key that was written
-	setIndex  map[string]int      // path -> set
-	items     map[string][]string // path of a list -> paths of its items
-	failed    map[string]bool     // keys with a problem of their own
-	meant     map[string]bool     // keys that an unknown one was taken for
-	values    int                 // decoded so far
+	files       map[string]bool     // to watch
+	places      map[string]place    // of the value of each key that was written
+	keyPlaces   map[string]place    // of the key itself, where it stands in the file
+	set         []setKey            // every key that was written
+	setIndex    map[string]int      // path -> set
+	items       map[string][]string // path of a list -> paths of its items
+	failed      map[string]bool     // keys with a problem of their own
+	failedBelow map[string]bool     // keys with a problem further down
+	meant       map[string]bool     // keys that an unknown one was taken for
+	values      int                 // decoded so far
 }
 
 // report notes a problem with a key.
@@ -132,6 +135,11 @@ func (l *loader) report(at place, key, message, hint string) {
 	p.at(at)
 	l.problems = append(l.problems, p)
 	l.failed[key] = true
+	for i, c := range key {
+		if c == '.' || c == '[' {
+			l.failedBelow[key[:i]] = true
+		}
+	}
 }
 
 // reportKey notes a problem at the place of a key, or of the nearest one above
@@ -180,23 +188,27 @@ func (l *loader) run(data []byte, opt Options) {
 			return
 		}
 	}
-	vars := l.variables()
-	l.applyEnv(env, used, vars)
-	l.applySet(opt.Set, vars)
+	l.applyEnv(env, used)
+	l.applySet(opt.Set)
 	l.checkRequired(root, "", start)
-	l.finish(vars)
+	l.finish()
 	l.checkNotYet()
 	l.check()
 }
 
 // finish fills in the defaults that depend on other keys and what a Config
 // knows about itself.
-func (l *loader) finish(vars []variable) {
+func (l *loader) finish() {
 	c := l.cfg
 	m := &meta{path: l.path, places: l.places, inline: map[string]*Backend{}}
-	for _, v := range vars {
-		m.vars = append(m.vars, Variable{Name: v.name, Key: v.path})
-	}
+	m.vars = sync.OnceValue(func() []Variable {
+		vars := l.variables()
+		out := make([]Variable, len(vars))
+		for i, v := range vars {
+			out[i] = Variable{Name: v.name, Key: v.path}
+		}
+		return out
+	})
 	for file := range l.files {
 		m.files = append(m.files, file)
 	}

@@ -19,6 +19,7 @@ const (
 	maxFile       = 16 << 20
 	maxStructure  = 1_000_000 // marks that may start a token
 	maxBlankLines = 200       // in a row
+	maxLine       = 1 << 20   // octets
 	maxDepth      = 64
 	maxKeys       = 10_000  // of one map
 	maxValues     = 100_000 // once aliases are followed
@@ -49,6 +50,10 @@ func (b *treeBuilder) source(data []byte) (string, bool) {
 	line, marks, blank := 0, 0, 0
 	for text := range bytes.Lines(data) {
 		line++
+		if len(text) > maxLine {
+			b.report(place{source: b.file, line: line, col: 1}, "", fmt.Sprintf("the line has more than %v", Size(maxLine)), "break it")
+			return "", false
+		}
 		if !utf8.Valid(text) {
 			col := 1
 			for r, n := utf8.DecodeRune(text); r != utf8.RuneError || n > 1; r, n = utf8.DecodeRune(text) {

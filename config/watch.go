@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -160,16 +161,18 @@ func (w *watch) run(ctx context.Context, events <-chan fsnotify.Event, errs <-ch
 			}
 		case <-quiet.C:
 			first = time.Time{}
-			// What changes while changed reads must differ from what is
-			// remembered.
-			before := w.look()
+			// What changes, comes or goes while changed reads must differ from
+			// what is remembered.
+			old, before := w.files, w.look()
 			files := w.changed()
 			if files == nil {
-				files = w.files
+				files = old
 			}
 			w.set(files)
-			for f, info := range before {
-				if _, ok := w.seen[f]; ok {
+			for _, f := range old {
+				if info, ok := before[f]; !ok {
+					delete(w.seen, f)
+				} else if slices.Contains(files, f) {
 					w.seen[f] = info
 				}
 			}
