@@ -30,16 +30,27 @@ type Log struct {
 func NewLog(w io.Writer) *Log {
 	l := &Log{terminal: IsTerminal(w)}
 	l.json.Store(!l.terminal)
-	opt := &slog.HandlerOptions{Level: &l.level}
 	// Two handlers must not interleave on w; each writes a record with one
 	// call, which an *os.File serialises, and any other writer is wrapped.
 	if _, file := w.(*os.File); !file {
 		w = &lockedWriter{w: w}
 	}
 	l.logger = slog.New(&eitherHandler{
-		json: slog.NewJSONHandler(w, opt), text: slog.NewTextHandler(w, opt), useJSON: &l.json,
+		json:    slog.NewJSONHandler(w, &slog.HandlerOptions{Level: &l.level, ReplaceAttr: inMilliseconds}),
+		text:    slog.NewTextHandler(w, &slog.HandlerOptions{Level: &l.level}),
+		useJSON: &l.json,
 	})
 	return l
+}
+
+// inMilliseconds names the unit of a duration in the key, since a bare number
+// of nanoseconds is easily taken for something else: took=1.5ms is
+// "took_ms":1.5 in JSON.
+func inMilliseconds(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() != slog.KindDuration {
+		return a
+	}
+	return slog.Float64(a.Key+"_ms", float64(a.Value.Duration().Microseconds())/1000)
 }
 
 // Logger returns the logger; it stays valid over any number of calls of Set.

@@ -124,10 +124,14 @@ func TestLog(t *testing.T) {
 	var out bytes.Buffer
 	l := NewLog(&out)
 	derived := l.Logger().With("route", "echo").WithGroup("g")
-	derived.Info("one", "k", 1)
+	derived.Info("one", "k", 1, "took", 1500*time.Microsecond)
 	var rec map[string]any
 	if err := json.Unmarshal(out.Bytes(), &rec); err != nil || rec["route"] != "echo" {
 		t.Errorf("auto on a buffer: got %s (%v), want JSON with the attributes", &out, err)
+	}
+
+	if got := out.String(); !strings.Contains(got, `"took_ms":1.5`) {
+		t.Errorf("a duration in JSON: got %s, want its unit in the key", got)
 	}
 
 	// A logger handed out earlier follows what a reload sets.
@@ -136,8 +140,8 @@ func TestLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	derived.Info("two")
-	derived.Warn("three", "k", 1)
-	if got := out.String(); strings.Contains(got, "two") || !strings.Contains(got, `msg=three route=echo g.k=1`) {
+	derived.Warn("three", "k", 1, "took", 1500*time.Microsecond)
+	if got := out.String(); strings.Contains(got, "two") || !strings.Contains(got, `msg=three route=echo g.k=1 g.took=1.5ms`) {
 		t.Errorf("after Set(warn, text): got %q", got)
 	}
 
