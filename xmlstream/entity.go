@@ -15,7 +15,7 @@ func (s *Scanner) reference(i int) (int, error) {
 		return s.charReference(i)
 	}
 	// The longest name has four letters.
-	for p-i <= 5 && class[c]&nameStart != 0 {
+	for p-i <= 4 && class[c]&nameStart != 0 {
 		p++
 		if c, ok = s.at(p); !ok {
 			return 0, s.ended()

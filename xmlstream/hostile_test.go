@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -164,6 +166,95 @@ func TestManyNames(t *testing.T) {
 	}
 	if uri, ok := s.Lookup([]byte("xmlns")); !ok || string(uri) != xmlnsSpace {
 		t.Errorf("Lookup(xmlns): got %q, %v", uri, ok)
+	}
+}
+
+// Scopes against a model, on random trees that bind and forget many prefixes
+// and namespaces.
+func TestScopeModel(t *testing.T) {
+	for round := range uint64(30) {
+		rnd := rand.New(rand.NewPCG(round, 1))
+		var doc strings.Builder
+		type scope = map[string]string
+		model := []scope{{"": "", "xml": xmlSpace, "xmlns": xmlnsSpace}}
+		var want []scope // at each Start and End
+		var walk func(depth int)
+		walk = func(depth int) {
+			in := maps.Clone(model[len(model)-1])
+			doc.WriteString("<e")
+			declared := map[string]bool{}
+			for range rnd.IntN(5) {
+				prefix, uri := fmt.Sprintf("p%d", rnd.IntN(40)), fmt.Sprintf("u%d", rnd.IntN(40))
+				if rnd.IntN(6) == 0 {
+					prefix = ""
+				}
+				if declared[prefix] {
+					continue
+				}
+				declared[prefix], in[prefix] = true, uri
+				if prefix == "" {
+					fmt.Fprintf(&doc, " xmlns='%s'", uri)
+				} else {
+					fmt.Fprintf(&doc, " xmlns:%s='%s'", prefix, uri)
+				}
+			}
+			doc.WriteString(">")
+			want = append(want, in)
+			model = append(model, in)
+			for range rnd.IntN(4) {
+				if depth < 40 && len(want) < 2000 {
+					walk(depth + 1)
+				}
+			}
+			model = model[:len(model)-1]
+			want = append(want, in)
+			doc.WriteString("</e>")
+		}
+		doc.WriteString("<r>")
+		for len(want) < 1000 {
+			walk(0)
+		}
+		doc.WriteString("</r>")
+
+		s := NewScanner(Limits{})
+		s.ResetBytes([]byte(doc.String()))
+		for at := -1; ; {
+			k, err := s.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := len(s.scope.bindings); s.scope.prefixes.heads != nil && len(s.scope.prefixes.heads) < n || n > fewBindings && s.scope.prefixes.heads == nil {
+				t.Fatalf("%d bindings in %d buckets", n, len(s.scope.prefixes.heads))
+			}
+			if k != Start && k != End || s.Depth() == 1 {
+				continue
+			}
+			at++
+			for i := range 42 {
+				prefix := fmt.Sprintf("p%d", i)
+				if i > 40 {
+					prefix = ""
+				}
+				uri, ok := s.Lookup([]byte(prefix))
+				if w, in := want[at][prefix]; ok != in || string(uri) != w {
+					t.Fatalf("round %d: Lookup(%q) at %v %d: got %q, %v, want %q, %v", round, prefix, k, s.Offset(), uri, ok, w, in)
+				}
+			}
+			if got := string(s.Name().Space); got != want[at][""] {
+				t.Fatalf("round %d: Name at %v %d: got namespace %q, want %q", round, k, s.Offset(), got, want[at][""])
+			}
+			interned := map[string]bool{}
+			for i := range s.scope.uris {
+				uri := string(s.scope.uri(i))
+				if interned[uri] {
+					t.Fatalf("round %d: namespace %q is interned twice", round, uri)
+				}
+				interned[uri] = true
+			}
+		}
 	}
 }
 

@@ -396,6 +396,75 @@ func TestCases(t *testing.T) {
 	}
 }
 
+// A document that outgrows every buffer is the same over all sources too, its
+// offsets and the place of its fault included.
+func TestLarge(t *testing.T) {
+	var doc strings.Builder
+	doc.WriteString("<?xml version='1.0'?>\n<r xmlns:q='v'>")
+	for i := range 300 {
+		fmt.Fprintf(&doc, "<e%d a='%s' q:b='&lt;'>text %s\r\n<p:f xmlns:p='u%d'/><!--%d--></e%d>\n", i, strings.Repeat("v", i), strings.Repeat("\u20AC", i), i, i, i)
+	}
+	doc.WriteString("<![CDATA[" + strings.Repeat("0123456789]]\r\n", 9000) + "]]>")
+	doc.WriteString("<?p " + strings.Repeat("0123456789?\r\n", 6000) + "?>")
+	text := strings.Repeat("0123456789 &amp; \u20AC \r\n", 9000)
+	for _, end := range []string{"</r>\n", "</r>\n<!--", "&"} {
+		for _, piece := range []int{0, 16, 1000} {
+			everyWay(t, []byte(doc.String()+text+end), Limits{}, piece)
+		}
+	}
+}
+
+// textStop finds each special octet at each place of a word.
+func TestTextStop(t *testing.T) {
+	for c := range 256 {
+		for at := range 40 {
+			for n := at; n < 40; n++ {
+				b := []byte(strings.Repeat("x", n+1))
+				b[at] = byte(c)
+				if n > at {
+					b[n] = '<'
+				}
+				want := 0
+				for want < len(b) && class[b[want]]&stopText == 0 {
+					want++
+				}
+				for _, from := range []int{0, 3} {
+					if from > want {
+						continue
+					}
+					if got := textStop(b, from); got != want {
+						t.Fatalf("textStop(%q, %d): got %d, want %d", b, from, got, want)
+					}
+				}
+			}
+		}
+	}
+	for c := range 256 {
+		special := c < 0x20 && c != '\t' && c != '\n' && c != '\r' || c >= 0x80 || c == '<' || c == '&' || c == ']'
+		if got := class[c]&stopText != 0; got != special {
+			t.Errorf("class of %#x: stops text %v, want %v", c, got, special)
+		}
+	}
+}
+
+// A scanner that was let go of keeps no document alive.
+func TestResetLetsGo(t *testing.T) {
+	s := NewScanner(Limits{})
+	s.ResetBytes([]byte("<a b='c' d='e'><f g='h'/></a>"))
+	if err := drain(s); err != nil {
+		t.Fatal(err)
+	}
+	s.ResetBytes(nil)
+	for _, a := range s.attrs[:cap(s.attrs)] {
+		if a.Raw != nil || a.Name.Local != nil {
+			t.Errorf("after ResetBytes(nil): attribute %q", a.Name.Local)
+		}
+	}
+	if s.buf != nil {
+		t.Error("after ResetBytes(nil): the document is still there")
+	}
+}
+
 // A reader's error comes out as it went in, at every place of every document,
 // unless the document is at fault before.
 func TestReaderError(t *testing.T) {
