@@ -52,6 +52,7 @@ func TestOutcomes(t *testing.T) {
 		{name: "maybe processed is not tried again", errs: []error{&SendError{Class: Maybe, Err: boom}, nil}, tries: 1, code: "BackendBroken", outcome: OutcomeFailed},
 		{name: "timed out is not tried again", errs: []error{&SendError{Class: Maybe, Timeout: true, Err: boom}, nil}, tries: 1, code: "BackendTimeout", outcome: OutcomeFailed},
 		{name: "no class is maybe processed", errs: []error{boom, nil}, tries: 1, code: "BackendBroken", outcome: OutcomeFailed},
+		{name: "body not as announced", errs: []error{&SendError{Class: Maybe, Source: true, Err: io.ErrUnexpectedEOF}, nil}, tries: 1, code: "Incomplete", outcome: OutcomeCancelled},
 		{name: "connect timed out", errs: []error{&SendError{Class: NotSent, Timeout: true, Err: boom}}, tries: 1, code: "BackendUnavailable", outcome: OutcomeFailed},
 		{name: "not sent, then maybe processed", errs: []error{notSent, &SendError{Class: Maybe, Err: boom}, nil}, tries: 2, code: "BackendBroken", outcome: OutcomeFailed},
 		{name: "all busy", errs: []error{&SendError{Class: NotSent, Err: ErrNoConnection}, &SendError{Class: NotSent, Err: ErrNoConnection}}, tries: 2, plain: 503, code: "Busy", outcome: OutcomeBusy},

@@ -123,13 +123,7 @@ func (c *call) answer(err error) *Reply {
 		if c.ctx.Err() != nil {
 			return c.cancelled()
 		}
-		c.outcome = OutcomeCancelled
-		r := c.fault(&soapcodec.Fault{
-			Code:   soapcodec.CodeIncomplete,
-			Reason: "The request broke off before its end.",
-		})
-		r.CloseConnection = true
-		return r
+		return c.incomplete()
 	case errors.As(err, &sent):
 		return c.sendFault(sent)
 	}
@@ -144,6 +138,10 @@ func (c *call) sendFault(err *SendError) *Reply {
 	case errors.Is(err, ErrNoConnection):
 		c.outcome = OutcomeBusy
 		return c.plain(refuse(statusBusy, soapcodec.CodeBusy).with("Retry-After", retryAfter))
+	case err.Source:
+		// The body was not what was announced; errors of the message itself
+		// were told apart before.
+		return c.incomplete()
 	case err.Permanent:
 		c.outcome = OutcomeRejected
 		return c.fault(&soapcodec.Fault{
@@ -156,6 +154,15 @@ func (c *call) sendFault(err *SendError) *Reply {
 		return c.backendFault(soapcodec.CodeBackendTimeout)
 	}
 	return c.backendFault(soapcodec.CodeBackendBroken)
+}
+
+// incomplete is for a request that broke off, which the caller may still be
+// there to hear.
+func (c *call) incomplete() *Reply {
+	c.outcome = OutcomeCancelled
+	r := c.fault(&soapcodec.Fault{Code: soapcodec.CodeIncomplete, Reason: "The request broke off before its end."})
+	r.CloseConnection = true
+	return r
 }
 
 // cancelled is for a caller that has left, and for one that is cut off because

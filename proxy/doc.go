@@ -23,6 +23,18 @@
 // ever sees a complete message that is bad or short. An exchange holds at most
 // about two Buffers plus the scanner's window, whatever the size of the message.
 //
+// # Choices
+//
+// Where the contract leaves room, these hold. A prefix condition "/a/*" also
+// takes "/a". A route without a path condition uses the path of the node's URL,
+// and appends the request's path only if that URL has none. The action of a
+// message is that of its binding, then the other version's, then wsa:Action. An
+// answer without a body passes with any status; a framed caller, who has no
+// status, gets a fault from 300 on. A redirect without an envelope keeps its
+// fields but not its content. A reply over max_message is the fault
+// ReplyTooLarge. A request whose content coding was removed goes on without it.
+// Digest fields go when the octets change.
+//
 // # Concurrency
 //
 // Handler is safe for concurrent use. A [Reply] belongs to the listener, which

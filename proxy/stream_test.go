@@ -230,8 +230,10 @@ func TestLargeReply(t *testing.T) {
 		for what, b := range map[string][]byte{"good": raw, "cut": raw[:len(raw)-9]} {
 			for _, end := range []error{io.EOF, io.ErrUnexpectedEOF} {
 				n := newNode("http://node.test/svc")
-				resp := &Response{Status: 200, Header: http.Header{"Content-Type": {"text/xml"}}, Length: int64(len(b)),
-					Body: io.NopCloser(&chunks{parts: [][]byte{bytes.Clone(b)}, err: end})}
+				resp := &Response{
+					Status: 200, Header: http.Header{"Content-Type": {"text/xml"}}, Length: int64(len(b)),
+					Body: io.NopCloser(&chunks{parts: [][]byte{bytes.Clone(b)}, err: end}),
+				}
 				if name != "" {
 					resp.Header.Set("Content-Encoding", name)
 				}
