@@ -237,3 +237,6 @@ func textLog(w io.Writer) *slog.Logger {
 		return a
 	}}))
 }
+
+// spelled returns a field under exactly this spelling.
+func spelled(h http.Header, name string) []string { return h[name] }
