@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	osexec "os/exec"
 	"regexp"
 	"strings"
@@ -29,6 +30,8 @@ const patience = 20 * time.Second
 const binaryName = "gateway"
 
 func TestMain(m *testing.M) {
+	// A program under the race detector else lives a second longer.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	testscript.Main(m, map[string]func(){"gateway": main})
 }
 
@@ -48,8 +51,7 @@ func TestScripts(t *testing.T) {
 		Dir:           "testdata",
 		UpdateScripts: *update,
 		Setup: func(e *testscript.Env) error {
-			// A program under the race detector else lives a second longer.
-			e.Setenv("GORACE", "atexit_sleep_ms=0")
+			e.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -452,6 +452,61 @@ func TestReloadDuringExchange(t *testing.T) {
 	g.eventually("the close of the removed backend's connection", func() bool { return slow.closed.Load() == 1 })
 }
 
+// TestReloadUnderLoad: no exchange fails while backends come and go.
+func TestReloadUnderLoad(t *testing.T) {
+	a, b := newBackend(t, "a", nil), newBackend(t, "b", nil)
+	yaml := func(url string) string { return head + fmt.Sprintf("routes:\n  - {name: r, to: [%q]}\n", url) }
+	g := start(t, yaml(a.URL))
+	var wg sync.WaitGroup
+	var answered atomic.Int64
+	stop := make(chan struct{})
+	for _, backend := range []*backend{a, b} {
+		go func() { // lets the backend answer any number of times
+			for {
+				select {
+				case <-backend.arrived:
+				case <-stop:
+					return
+				}
+			}
+		}()
+	}
+	for range 4 {
+		client, dials := oneConnection(t)
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					if n := dials.Load(); n != 1 {
+						t.Errorf("a caller had to dial %d times, want 1", n)
+					}
+					return
+				default:
+				}
+				if status, body := g.post(client, "/"); status != 200 {
+					t.Errorf("got %d %q", status, body)
+					return
+				}
+				answered.Add(1)
+			}
+		})
+	}
+	for i := range 40 {
+		write(t, g.file, yaml([]string{a.URL, b.URL}[i%2]))
+		if err := g.app.Reload(); err != nil {
+			t.Error(err)
+		}
+		n := answered.Load()
+		g.eventually("an answer", func() bool { return answered.Load() > n })
+	}
+	close(stop)
+	wg.Wait()
+	g.eventually("the close of the other's connections", func() bool { return a.opened.Load() == a.closed.Load() })
+	if b.opened.Load() == 0 {
+		t.Error("backend b saw nothing")
+	}
+}
+
 // TestWatch: saving the file is enough.
 func TestWatch(t *testing.T) {
 	g := start(t, echo)
