@@ -30,7 +30,7 @@ fi
 
 # npm ci empties node_modules first, so it runs only when the lock file is newer.
 if [ ! -e node/node_modules/.package-lock.json ] || [ node/package-lock.json -nt node/node_modules/.package-lock.json ]; then
-	quietly "npm ci" npm ci --prefix node --ignore-scripts --no-audit --no-fund
+	quietly "npm ci" npm ci --prefix node --prefer-offline --ignore-scripts --no-audit --no-fund
 fi
 
 depot=.build/gsoap/depot
