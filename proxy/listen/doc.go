@@ -1,4 +1,57 @@
 // Package listen turns what arrives at a socket into a [proxy.Exchange], hands
-// it to a [proxy.Server], and writes its [proxy.Reply]: over HTTP/1.1 ([HTTP])
+// it to a [proxy.Server], and writes the [proxy.Reply]: over HTTP/1.1 ([HTTP])
 // and as length-prefixed messages over TCP ([Framed]).
+//
+// It owns sockets, connections and their time-outs. It does not look into
+// messages, does not route, and retries nothing.
+//
+// # Lifecycle
+//
+// New checks the options, Listen binds, Run serves until its context is
+// cancelled and then drains: what is under way gets Options.Drain, the rest is
+// cut with the cause [ErrShutdown]. When Run returns, no goroutine and no
+// connection of the listener is left.
+//
+// # The body of a request
+//
+// Exchange.Body may be read by one goroutine at a time, also after Serve has
+// returned: a node may still be reading when its answer is already there. It
+// implements io.Closer: Close may be called from any goroutine and makes a read
+// under way return. The listener does so itself before it goes on with the
+// connection. Errors are io.ErrUnexpectedEOF for a body that is shorter than
+// announced, [ErrBodyIdle] for silence, and otherwise what the connection or
+// its framing says; they are sticky.
+//
+// A request that was not read to its end is drained if little is left and is
+// there at once (256 KiB, 100 ms), else the connection ends with the answer. On
+// a framed connection the rest of the frame is skipped instead.
+//
+// # The caller's leaving
+//
+// The context of an exchange ends with [ErrGone] when the connection breaks
+// while the body is read, and over HTTP also when it breaks or is closed after
+// that. net/http does not look at a connection whose request body nobody reads.
+// Half a request and then a FIN cancels nothing, since an answer may still be
+// wanted; nor does a FIN after the last request of a framed connection.
+//
+// # Limits against a hostile peer
+//
+// Number of connections (more wait in the socket's backlog), size of a head and
+// of a message, time for a head, silence inside and between messages, time per
+// write, requests under way and octets in memory per framed connection (four
+// times Buffer). The length of a frame is judged before anything is allocated,
+// and memory grows with what arrives.
+//
+// # Specifications
+//
+// RFC 9112 (HTTP/1.1), RFC 9110 §10.1.1 (Expect), §15.3.5 (204). Refusals of
+// broken heads are those of net/http: 400, 431, 501 and 505, with the
+// connection closed. Deviations, all of net/http: LF alone ends a line of a
+// head, obs-fold is taken as a blank, equal Content-Length fields count as one,
+// and an empty line before a request is refused. A request with both
+// Content-Length and Transfer-Encoding is taken as chunked and ends its
+// connection (§6.1), and so may one that is pipelined in front of another kind
+// of length.
+//
+// The framed format is that of package frame.
 package listen

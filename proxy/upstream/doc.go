@@ -1,4 +1,56 @@
 // Package upstream carries a [proxy.Request] to one node, over HTTP/1.1
 // ([HTTP]), as length-prefixed messages over TCP ([Framed]) or inside the
 // process ([NewBuiltin]), and says exactly what became of it.
+//
+// It owns connections, pools and the time-outs of a try. It does not choose
+// nodes, looks into no message, follows no redirect and retries nothing that
+// may have been sent.
+//
+// # Outcome classes
+//
+// Every error of Send is a *[proxy.SendError]. Not sent means that the kernel
+// took no octet of the request for any connection: octets are counted under
+// TLS, without those of the handshake. net/http would send some requests again
+// by itself; here the first connection that took an octet is the only one. A
+// pooled connection that its node has closed is noticed before the first octet
+// and before a body that can be read once is touched, and another one is taken.
+//
+// Errors of a response body are *proxy.SendError as well, always maybe
+// processed. A short answer never ends in io.EOF; one without a length, which
+// ends with its connection (HTTP/1.0), cannot be told from a cut one, under TLS
+// neither, since crypto/tls does not insist on close_notify.
+//
+// # Request bodies
+//
+// What Request.Body opens is read and closed once. The last octets of a body
+// with a length are given away only when the body has said that nothing
+// follows, so that no node ever sees a complete request of a body that fails at
+// its end. A node may answer early: Send then returns while the body may still
+// be read, and it is closed when the try is over. Closing it while it is read
+// should make that read return; until it does, an error of the connection is
+// reported no sooner.
+//
+// # Time
+//
+// Timeouts.Connect bounds getting a connection, waiting for a free one
+// included. Timeouts.Answer bounds the time from the last octet of the request
+// to the first of the answer, the rest of its head, each wait for the node
+// inside its body, and each write of 64 KiB to it. Interim answers set the clock
+// back, 32 times at most. A slow caller is not the node's fault: while nobody
+// reads the answer no clock runs.
+//
+// # Framed connections
+//
+// Replies find their request by their place in the queue, so that a time-out, a
+// caller that leaves or a message that breaks off ends the connection for all
+// that are on it; these are maybe processed. While the number of connections
+// is below MaxConnections each carries one request, and nobody shares that fate.
+//
+// # Specifications
+//
+// RFC 9110 §7.6.1 (hop-by-hop fields), RFC 9112 (HTTP/1.1). Stricter than
+// net/http: an answer with both Content-Length and Transfer-Encoding, with
+// Transfer-Encoding under HTTP/1.0, or with octets from before the request is an
+// error. Deviation: a target that begins with two slashes and has octets which
+// should have been escaped is written in absolute-form.
 package upstream
