@@ -396,4 +396,3 @@ func TestAddressTaken(t *testing.T) {
 		})
 	}
 }
-
