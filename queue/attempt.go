@@ -1,0 +1,327 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// The stable words that say why a message is a dead letter.
+const (
+	ReasonPermanent = "permanent" // an answer that no retry can mend
+	ReasonExpired   = "expired"   // not delivered within retry.expire
+	ReasonAttempts  = "attempts"  // retry.attempts are spent
+)
+
+// keptAttempts is how many attempts of a message are remembered: the first and
+// the most recent.
+const keptAttempts = 50
+
+// attempt makes one attempt for an item that is in flight.
+func (q *Queue) attempt(run *running, d *destState, it *item) {
+	q.mu.Lock()
+	r := it.route
+	policy := r.cfg.Retry
+	expired := policy.Expired(time.Since(it.accepted))
+	m := it.hot
+	if m != nil {
+		it.hot = nil
+		q.hot -= int64(it.size)
+	}
+	del := &Delivery{Attempt: it.attempts() + 1, PossibleDuplicate: it.maybe}
+	q.mu.Unlock()
+
+	if expired {
+		q.burial(d, it, m, ReasonExpired, expiredText, Outcome{})
+		return
+	}
+	if m == nil {
+		var err error
+		if m, err = q.store.Get(it.seq); err != nil {
+			q.unreadable(d, it, err)
+			return
+		}
+	}
+	del.Message = m
+	began := time.Now()
+	o := q.deliv.Deliver(run.work, del)
+	q.finish(d, it, m, del.Attempt, o, time.Since(began))
+}
+
+// finish draws the consequences of an attempt.
+func (q *Queue) finish(d *destState, it *item, m *Message, n int, o Outcome, took time.Duration) {
+	if o.Verdict == Aborted {
+		q.aborted(d, it, o)
+		return
+	}
+	now := time.Now()
+	q.mu.Lock()
+	q.opt.Observer.Attempted(it.route.name, o, took)
+	q.health(d, o, now, d.recall(it))
+	policy := it.route.cfg.Retry
+	q.mu.Unlock()
+
+	record := AttemptRecord{N: n, At: now, Status: o.Status, Reason: o.Reason, Maybe: o.Maybe}
+	switch {
+	case o.Verdict == Delivered:
+		q.done(d, it)
+	case o.Verdict == Dead:
+		q.remember(it, record)
+		q.burial(d, it, m, ReasonPermanent, o.Reason, o)
+	case policy.Spent(n):
+		q.remember(it, record)
+		q.burial(d, it, m, ReasonAttempts, o.Reason, o)
+	default:
+		wait := policy.Wait(n, q.opt.Rand(), o.RetryAfter)
+		record.NotBefore = now.Add(wait)
+		q.again(d, it, record, o.Unhealthy && o.RetryAfter == 0)
+	}
+}
+
+// health tells the circuit of an outcome.
+func (q *Queue) health(d *destState, o Outcome, now time.Time, scout bool) {
+	if o.Unhealthy {
+		if d.circuit.unhealthy(d.cfg, now, o.Reason, scout) {
+			q.opt.Observer.Circuit(d.cfg.Name, true)
+			q.opt.Log.Warn("destination is down", "destination", d.cfg.Name, "failures", d.circuit.failures, "reason", o.Reason)
+		}
+		return
+	}
+	since := d.circuit.since
+	if d.circuit.healthy() {
+		q.opt.Observer.Circuit(d.cfg.Name, false)
+		q.opt.Log.Info("destination is back", "destination", d.cfg.Name, "down", now.Sub(since).Round(time.Millisecond))
+		for _, r := range d.routes {
+			r.hasten(false)
+		}
+	}
+}
+
+// done ends a message that was delivered.
+func (q *Queue) done(d *destState, it *item) {
+	q.mu.Lock()
+	q.opt.Observer.Finished(it.route.name, time.Since(it.accepted))
+	recorded := len(it.history) > 0
+	q.end(d, it)
+	q.mu.Unlock()
+	q.remove(it, recorded)
+}
+
+// end takes an item out of the index.
+func (q *Queue) end(d *destState, it *item) {
+	if it.hot != nil {
+		q.hot -= int64(it.size)
+	}
+	if q.byID[it.id] == it {
+		delete(q.byID, it.id)
+	}
+	it.route.forget(it)
+	it.history = nil
+	if d != nil {
+		d.recall(it)
+		d.flying--
+		d.poke()
+	} else if it.route.dest != nil {
+		it.route.dest.poke()
+	}
+	q.compact()
+}
+
+// compact frees the places of finished items once they are the larger part.
+func (q *Queue) compact() {
+	q.dropped++
+	if q.dropped < 1024 || q.dropped*2 < len(q.log) {
+		return
+	}
+	live := q.log[:0]
+	for _, it := range q.log {
+		if it.where != gone {
+			live = append(live, it)
+		}
+	}
+	clear(q.log[len(live):])
+	q.log, q.dropped = live, 0
+}
+
+// remove takes a finished message out of the store. That it comes back after a
+// crash is harmless: it is then marked as a possible duplicate.
+func (q *Queue) remove(it *item, recorded bool) {
+	err := q.store.Remove(it.seq)
+	if err == nil && recorded {
+		err = q.store.SaveAttempts(it.id, nil)
+	}
+	if err != nil && !errors.Is(err, ErrClosed) {
+		q.opt.Log.Warn("a finished message stays in the store", "id", it.id, "err", err)
+	}
+}
+
+// remember adds an attempt to a message's history.
+func (q *Queue) remember(it *item, a AttemptRecord) []AttemptRecord {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first := it.attempts() == 0
+	h := append(it.history[:len(it.history):len(it.history)], a)
+	if len(h) > keptAttempts {
+		h = append(h[:1:1], h[len(h)-keptAttempts+1:]...)
+	}
+	it.history = h
+	if first && it.attempts() > 0 {
+		it.route.retried++
+	}
+	it.maybe = it.maybe || a.Maybe
+	if a.Reason != "" {
+		it.route.last = a.Reason
+	}
+	return h
+}
+
+// again makes a message wait for its next attempt.
+func (q *Queue) again(d *destState, it *item, a AttemptRecord, down bool) {
+	h := q.remember(it, a)
+	if err := q.store.SaveAttempts(it.id, h); err != nil && !errors.Is(err, ErrClosed) {
+		q.opt.Log.Warn("an attempt could not be recorded", "id", it.id, "err", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	it.due, it.down = a.NotBefore, down
+	q.back(d, it)
+}
+
+// back puts an item in flight into the waiting structures again.
+func (q *Queue) back(d *destState, it *item) {
+	d.recall(it)
+	it.route.flying--
+	if it.lane != nil && it.lane.head != it {
+		it.where = inLane // it was to be buried, and is still in its place
+	} else {
+		it.route.enqueue(it)
+	}
+	d.flying--
+	d.poke()
+	if now := it.route.dest; now != nil && now != d {
+		now.poke() // a reload has moved the route
+	}
+}
+
+// aborted returns a message whose attempt was cut off by the stop: the attempt
+// does not count, but it may have been processed.
+func (q *Queue) aborted(d *destState, it *item, o Outcome) {
+	if o.Maybe {
+		h := q.remember(it, AttemptRecord{At: time.Now(), Reason: "cut off by a stop of the gateway", Maybe: true})
+		if err := q.store.SaveAttempts(it.id, h); err != nil && !errors.Is(err, ErrClosed) {
+			q.opt.Log.Warn("an attempt could not be recorded", "id", it.id, "err", err)
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	it.due = time.Time{}
+	q.back(d, it)
+}
+
+// unreadableWait is how long a message that cannot be read waits for the next
+// look at it.
+const unreadableWait = 10 * time.Minute
+
+// unreadable keeps a message that the store cannot give back. It is never
+// wiped: a disk may come back, and a person may want to see it.
+func (q *Queue) unreadable(d *destState, it *item, err error) {
+	q.opt.Log.Error("a stored message cannot be read", "id", it.id, "seq", it.seq, "err", err)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	it.route.last = err.Error()
+	it.due, it.down = time.Now().Add(unreadableWait), false
+	q.back(d, it)
+}
+
+// burial makes a dead letter of an item in flight and takes it out of the log.
+// When the store has no room the message waits, and dies later.
+func (q *Queue) burial(d *destState, it *item, m *Message, reason, text string, o Outcome) {
+	if m == nil {
+		var err error
+		if m, err = q.store.Get(it.seq); err != nil {
+			q.unreadable(d, it, err)
+			return
+		}
+	}
+	q.mu.Lock()
+	dead := &DeadLetter{
+		Message: m, Died: time.Now(), Reason: reason, Text: text, Attempts: it.history,
+		Reply: o.Reply, ReplyType: o.ReplyType,
+	}
+	q.mu.Unlock()
+	// No context of the run: a burial that has begun is worth finishing.
+	err := q.store.Bury(context.Background(), dead)
+	if err != nil {
+		if !errors.Is(err, ErrClosed) {
+			q.opt.Log.Error("a dead letter could not be stored; the message waits", "id", it.id, "err", err)
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		it.route.last = fmt.Sprintf("dead letter could not be stored: %v", err)
+		it.due, it.down = time.Now().Add(time.Minute), false
+		q.back(d, it)
+		return
+	}
+	q.opt.Log.Warn("dead letter", "id", it.id, "route", it.route.name, "reason", reason, "text", text, "attempts", it.attempts())
+	q.mu.Lock()
+	recorded := len(it.history) > 0
+	q.opt.Observer.Died(it.route.name, reason)
+	q.end(d, it)
+	q.bury(dead, len(m.Body))
+	q.mu.Unlock()
+	q.remove(it, recorded)
+}
+
+// sweep buries what expires while it waits.
+func (q *Queue) sweep(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		var wg sync.WaitGroup
+		for _, e := range q.takeExpired() { // at once, so that they share syncs
+			wg.Go(func() { q.burial(e.dest, e.item, nil, ReasonExpired, expiredText, Outcome{}) })
+		}
+		wg.Wait()
+	}
+}
+
+const expiredText = "not delivered within the time that retry.expire allows"
+
+// expired is an item in flight to its burial.
+type expired struct {
+	dest *destState
+	item *item
+}
+
+// takeExpired takes messages that have expired out of the waiting structures,
+// a bounded number at a time. Those in flight are left: their attempt began in
+// time. Orphaned messages have no policy and wait.
+func (q *Queue) takeExpired() (found []expired) {
+	const most = 1000
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	for _, r := range q.routes {
+		if r.dest == nil {
+			continue
+		}
+		for len(found) < most {
+			it := r.oldest()
+			if it == nil || it.where == inFlight || !r.cfg.Retry.Expired(now.Sub(it.accepted)) {
+				break
+			}
+			r.ages.pop()
+			r.take(it)
+			r.dest.flying++
+			found = append(found, expired{r.dest, it})
+		}
+	}
+	return found
+}

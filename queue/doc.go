@@ -1,0 +1,2 @@
+// Package queue is being written.
+package queue

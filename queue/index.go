@@ -1,0 +1,286 @@
+package queue
+
+import (
+	"container/heap"
+	"time"
+)
+
+// item is a message that waits or is under way. There is one for each message
+// in the log, so it is kept small; the body is not part of it but for a while
+// after acceptance.
+type item struct {
+	seq   uint64
+	id    string
+	route *routeState
+	lane  *lane // nil: no order
+	// laneKey is kept only while the item waits to become part of the index.
+	laneKey string
+	op      string
+
+	accepted time.Time
+	due      time.Time // of the next attempt; zero = now
+	size     int
+
+	history []AttemptRecord
+	hot     *Message // kept in memory until the first attempt has taken it
+
+	where where
+	// maybe: an earlier attempt may have been processed, by what is known of it
+	// or because the last stop was not clean.
+	maybe bool
+	// down: the last attempt failed because the destination is unhealthy, so a
+	// recovery of the destination makes the message due at once.
+	down bool
+	heap int // index in routeState.delayed
+}
+
+// where an item is. Invariant, under Queue.mu: an item is in exactly one of
+// the structures that its value names.
+type where uint8
+
+const (
+	inReady   where = iota // routeState.ready
+	inDelayed              // routeState.delayed
+	inLane                 // behind the head of its lane
+	inFlight               // an attempt, or its burial, is under way
+	gone                   // delivered, dead or dropped
+)
+
+// attempts is how many attempts have been charged to the message.
+func (it *item) attempts() int {
+	n := 0
+	for _, a := range it.history {
+		n = max(n, a.N)
+	}
+	return n
+}
+
+// lane is the order of messages that share a key. Only its head is in ready,
+// delayed or in flight; the others wait in seq order.
+type lane struct {
+	key  string
+	head *item
+	rest fifo
+}
+
+// routeState is a route with the messages that it has accepted.
+type routeState struct {
+	name    string
+	cfg     Route
+	dest    *destState // nil: the route is gone and its messages are orphaned
+	paused  bool
+	ready   fifo    // due, in the order of acceptance as far as retries allow
+	delayed dueHeap // by due
+	ages    fifo    // all, in the order of acceptance; finished ones are skipped lazily
+	lanes   map[string]*lane
+	waiting int   // items not gone
+	retried int   // of these, with at least one attempt charged
+	flying  int   // of these, in flight
+	bytes   int64 // of bodies of the items not gone
+	dead    int
+	last    string // reason of the last failed attempt
+}
+
+// add puts an item that is new to the index where it belongs.
+func (r *routeState) add(it *item, key string) {
+	r.waiting++
+	r.bytes += int64(it.size)
+	if it.attempts() > 0 {
+		r.retried++
+	}
+	r.ages.push(it)
+	if key != "" {
+		l := r.lanes[key]
+		if l == nil {
+			l = &lane{key: key}
+			r.lanes[key] = l
+		}
+		it.lane = l
+		if l.head != nil {
+			it.where = inLane
+			l.rest.push(it)
+			return
+		}
+		l.head = it
+	}
+	r.enqueue(it)
+}
+
+// enqueue makes an item wait for its turn, or for its time.
+func (r *routeState) enqueue(it *item) {
+	if it.due.IsZero() {
+		it.where = inReady
+		r.ready.push(it)
+		return
+	}
+	it.where = inDelayed
+	heap.Push(&r.delayed, it)
+}
+
+// promote moves what has become due to ready.
+func (r *routeState) promote(now time.Time) {
+	for len(r.delayed) > 0 && !r.delayed[0].due.After(now) {
+		it := heap.Pop(&r.delayed).(*item)
+		it.due = time.Time{}
+		it.where = inReady
+		r.ready.push(it)
+	}
+}
+
+// hasten makes delayed items due now: all, or those that wait because their
+// destination was unhealthy.
+func (r *routeState) hasten(all bool) {
+	var rest dueHeap
+	old := r.delayed
+	r.delayed = nil
+	for len(old) > 0 {
+		it := heap.Pop(&old).(*item)
+		if !all && !it.down {
+			rest = append(rest, it)
+			continue
+		}
+		it.due = time.Time{}
+		it.where = inReady
+		r.ready.push(it)
+	}
+	r.delayed = rest // popped in order, so it is a heap
+	for i, it := range rest {
+		it.heap = i
+	}
+}
+
+// next takes the item whose turn it is out of the waiting structures. With
+// early set an item that is not due will do, if none is.
+func (r *routeState) next(early bool) *item {
+	for {
+		it := r.ready.pop()
+		if it == nil {
+			break
+		}
+		if it.where == inReady {
+			return it
+		}
+	}
+	if early && len(r.delayed) > 0 {
+		it := heap.Pop(&r.delayed).(*item)
+		it.due = time.Time{}
+		return it
+	}
+	return nil
+}
+
+// take puts a waiting item in flight without its turn.
+func (r *routeState) take(it *item) {
+	if it.where == inDelayed {
+		heap.Remove(&r.delayed, it.heap)
+	}
+	it.where = inFlight // ready and lanes skip it
+	r.flying++
+}
+
+// forget takes an item that is gone out of the counts and lets the next of its
+// lane move up.
+func (r *routeState) forget(it *item) {
+	switch it.where {
+	case inDelayed:
+		heap.Remove(&r.delayed, it.heap)
+	case inFlight:
+		r.flying--
+	}
+	if it.attempts() > 0 {
+		r.retried--
+	}
+	it.where = gone // ready, ages and lanes skip it
+	it.hot = nil
+	r.waiting--
+	r.bytes -= int64(it.size)
+	if l := it.lane; l != nil && l.head == it {
+		l.head = nil
+		for l.head == nil {
+			n := l.rest.pop()
+			if n == nil {
+				delete(r.lanes, l.key)
+				break
+			}
+			switch n.where {
+			case inLane:
+				l.head = n
+				r.enqueue(n)
+			case inFlight: // on the way to its burial
+				l.head = n
+			}
+		}
+	}
+}
+
+// oldest is the first accepted item that is not gone.
+func (r *routeState) oldest() *item {
+	for {
+		it := r.ages.peek()
+		if it == nil || it.where != gone {
+			return it
+		}
+		r.ages.pop()
+	}
+}
+
+// fifo is a queue of items; popping is constant time and frees memory.
+type fifo struct {
+	items []*item
+	head  int
+}
+
+func (f *fifo) push(it *item) { f.items = append(f.items, it) }
+
+func (f *fifo) peek() *item {
+	if f.head == len(f.items) {
+		return nil
+	}
+	return f.items[f.head]
+}
+
+func (f *fifo) pop() *item {
+	it := f.peek()
+	if it == nil {
+		return nil
+	}
+	f.items[f.head] = nil
+	f.head++
+	if f.head >= 64 && f.head*2 >= len(f.items) {
+		n := copy(f.items, f.items[f.head:])
+		clear(f.items[n:])
+		f.items, f.head = f.items[:n], 0
+	}
+	return it
+}
+
+// dueHeap orders items by the time of their next attempt, then by acceptance.
+type dueHeap []*item
+
+func (h dueHeap) Len() int { return len(h) }
+
+func (h dueHeap) Less(i, j int) bool {
+	if c := h[i].due.Compare(h[j].due); c != 0 {
+		return c < 0
+	}
+	return h[i].seq < h[j].seq
+}
+
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].heap, h[j].heap = i, j
+}
+
+func (h *dueHeap) Push(x any) {
+	it := x.(*item)
+	it.heap = len(*h)
+	*h = append(*h, it)
+}
+
+func (h *dueHeap) Pop() any {
+	old := *h
+	it := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return it
+}

@@ -1,0 +1,316 @@
+package queue
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// State of a message.
+type State string
+
+// The states of a message that the queue still has.
+const (
+	StatePending  State = "pending"  // no attempt charged yet
+	StateRetrying State = "retrying" // tried, and waiting for the next attempt
+	StateDead     State = "dead"
+	StateOrphaned State = "orphaned" // its route is gone
+)
+
+// Valid reports whether s is one of the states.
+func (s State) Valid() bool {
+	return s == StatePending || s == StateRetrying || s == StateDead || s == StateOrphaned
+}
+
+// RouteStats counts the messages of one route.
+type RouteStats struct {
+	Route       string    `json:"route"`
+	Destination string    `json:"destination,omitempty"`
+	Pending     int       `json:"pending"`
+	Retrying    int       `json:"retrying"`
+	Dead        int       `json:"dead"`
+	Orphaned    int       `json:"orphaned"`
+	InFlight    int       `json:"in_flight"`
+	Bytes       int64     `json:"bytes"` // of the bodies that wait
+	Oldest      time.Time `json:"oldest,omitzero"`
+	Paused      bool      `json:"paused,omitempty"`
+	Down        bool      `json:"down,omitempty"` // its destination
+	NextProbe   time.Time `json:"next_probe,omitzero"`
+	LastError   string    `json:"last_error,omitempty"`
+	// Loading: the index is still being rebuilt and the counts are too low.
+	Loading bool `json:"loading,omitempty"`
+}
+
+// Entry is a message in a listing.
+type Entry struct {
+	ID          string    `json:"id"`
+	Route       string    `json:"route"`
+	Destination string    `json:"destination,omitempty"`
+	Lane        string    `json:"lane,omitempty"`
+	Operation   string    `json:"operation,omitempty"`
+	State       State     `json:"state"`
+	InFlight    bool      `json:"in_flight,omitempty"`
+	Accepted    time.Time `json:"accepted"`
+	Died        time.Time `json:"died,omitzero"`
+	Size        int       `json:"size"` // octets of the envelope
+	Attempts    int       `json:"attempts"`
+	NextAttempt time.Time `json:"next_attempt,omitzero"`
+	Reason      string    `json:"reason,omitempty"` // dead: the stable word; else of the last attempt
+	Text        string    `json:"text,omitempty"`   // dead: one line
+}
+
+// Detail is all that is known of one message.
+type Detail struct {
+	Entry
+	Message   *Message
+	History   []AttemptRecord
+	Reply     []byte // dead letters: the last answer
+	ReplyType string
+}
+
+// Filter selects messages; a zero field does not restrict.
+type Filter struct {
+	Route     string
+	State     State
+	Operation string
+	Since     time.Time // accepted at or after
+	Text      string    // part of the id, the lane or the reason
+	After     string    // cursor: what the page before returned as next
+	Limit     int       // default 100, at most 1000
+}
+
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// burial is the index of the dead letters.
+type burial struct {
+	byID   map[string]*deadEntry
+	sorted []string // ids; good unless dirty
+	dirty  bool
+}
+
+type deadEntry struct {
+	Entry
+	mark []AttemptRecord // what the message starts with when it is replayed
+}
+
+// bury adds a dead letter to the index.
+func (q *Queue) bury(d *DeadLetter, size int) {
+	n := 0
+	for _, a := range d.Attempts {
+		n = max(n, a.N)
+	}
+	r := q.route(d.Route)
+	if q.buried.byID[d.ID] == nil {
+		r.dead++
+		q.buried.dirty = true
+	}
+	q.buried.byID[d.ID] = &deadEntry{Entry: Entry{
+		ID: d.ID, Route: d.Route, Destination: d.Destination, Lane: d.Lane, Operation: d.Operation,
+		State: StateDead, Accepted: d.Accepted, Died: d.Died, Size: size, Attempts: n,
+		Reason: d.Reason, Text: d.Text,
+	}}
+}
+
+// exhume takes a dead letter out of the index.
+func (q *Queue) exhume(id string) {
+	if e := q.buried.byID[id]; e != nil {
+		q.routes[e.Route].dead--
+		delete(q.buried.byID, id)
+		q.buried.dirty = true
+	}
+}
+
+// ids returns the ids of the dead letters in order.
+func (b *burial) ids() []string {
+	if b.dirty {
+		b.sorted = b.sorted[:0]
+		for id := range b.byID {
+			b.sorted = append(b.sorted, id)
+		}
+		slices.Sort(b.sorted)
+		b.dirty = false
+	}
+	return b.sorted
+}
+
+// Stats returns the counts of every route that has messages or is configured,
+// by name.
+func (q *Queue) Stats() []RouteStats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	stats := make([]RouteStats, 0, len(q.routes))
+	for _, r := range q.routes {
+		s := RouteStats{
+			Route: r.name, Dead: r.dead, InFlight: r.flying, Bytes: r.bytes,
+			Paused: r.paused, LastError: r.last, Loading: q.run != nil && !q.loaded,
+		}
+		if it := r.oldest(); it != nil {
+			s.Oldest = it.accepted
+		}
+		switch d := r.dest; {
+		case d == nil && r.waiting+r.dead == 0:
+			continue
+		case d == nil:
+			s.Orphaned = r.waiting
+		default:
+			s.Destination = d.cfg.Name
+			s.Retrying = r.retried
+			s.Pending = r.waiting - r.retried
+			s.Down, s.NextProbe = d.circuit.open, d.circuit.next
+		}
+		stats = append(stats, s)
+	}
+	slices.SortFunc(stats, func(a, b RouteStats) int { return cmp.Compare(a.Route, b.Route) })
+	return stats
+}
+
+// Waiting is how many messages wait or are under way.
+func (q *Queue) Waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := len(q.early)
+	for _, r := range q.routes {
+		n += r.waiting
+	}
+	return n
+}
+
+// List returns a page of the messages that f selects: those that wait in the
+// order of acceptance, then the dead letters by id. next continues behind the
+// page; it is empty behind the last.
+func (q *Queue) List(f Filter) (page []Entry, next string, err error) {
+	limit := f.Limit
+	if limit <= 0 {
+		limit = defaultPage
+	}
+	limit = min(limit, maxPage)
+	seq, deadAfter, err := cursor(f.After)
+	if err != nil {
+		return nil, "", err
+	}
+
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if f.State != StateDead && deadAfter == "" {
+		at, _ := slices.BinarySearchFunc(q.log, seq+1, func(it *item, seq uint64) int { return cmp.Compare(it.seq, seq) })
+		for _, it := range q.log[at:] {
+			if it.where == gone || f.Route != "" && it.route.name != f.Route {
+				continue
+			}
+			e := it.entry()
+			if !f.selects(&e) {
+				continue
+			}
+			if len(page) == limit {
+				return page, next, nil
+			}
+			page = append(page, e)
+			next = "w" + strconv.FormatUint(it.seq, 10)
+		}
+	}
+	if f.State == "" || f.State == StateDead {
+		ids := q.buried.ids()
+		at, found := slices.BinarySearch(ids, deadAfter)
+		if found {
+			at++
+		}
+		for _, id := range ids[at:] {
+			e := q.buried.byID[id].Entry
+			if !f.selects(&e) {
+				continue
+			}
+			if len(page) == limit {
+				return page, next, nil
+			}
+			page = append(page, e)
+			next = "d" + id
+		}
+	}
+	return page, "", nil
+}
+
+// cursor takes Filter.After apart.
+func cursor(after string) (seq uint64, dead string, err error) {
+	kind, rest := "", ""
+	if after != "" {
+		kind, rest = after[:1], after[1:]
+	}
+	switch kind {
+	case "":
+		return 0, "", nil
+	case "d":
+		return 0, rest, nil
+	case "w":
+		if seq, err = strconv.ParseUint(rest, 10, 63); err == nil {
+			return seq, "", nil
+		}
+	}
+	return 0, "", fmt.Errorf("queue: cursor %.40q is none of ours", after)
+}
+
+func (f *Filter) selects(e *Entry) bool {
+	return (f.Route == "" || e.Route == f.Route) &&
+		(f.State == "" || e.State == f.State) &&
+		(f.Operation == "" || e.Operation == f.Operation) &&
+		(f.Since.IsZero() || !e.Accepted.Before(f.Since)) &&
+		(f.Text == "" || strings.Contains(e.ID, f.Text) || strings.Contains(e.Lane, f.Text) ||
+			strings.Contains(e.Reason, f.Text) || strings.Contains(e.Text, f.Text))
+}
+
+func (it *item) entry() Entry {
+	e := Entry{
+		ID: it.id, Route: it.route.name, Operation: it.op, State: StatePending, InFlight: it.where == inFlight,
+		Accepted: it.accepted, Size: it.size, Attempts: it.attempts(), NextAttempt: it.due,
+	}
+	if it.lane != nil {
+		e.Lane = it.lane.key
+	}
+	if n := len(it.history); n > 0 {
+		e.Reason = it.history[n-1].Reason
+	}
+	switch d := it.route.dest; {
+	case d == nil:
+		e.State = StateOrphaned
+	case e.Attempts > 0:
+		e.Destination, e.State = d.cfg.Name, StateRetrying
+	default:
+		e.Destination = d.cfg.Name
+	}
+	return e
+}
+
+// Get returns all of one message. ErrNotFound.
+func (q *Queue) Get(id string) (*Detail, error) {
+	q.mu.Lock()
+	it := q.byID[id]
+	dead := q.buried.byID[id]
+	var d Detail
+	var seq uint64
+	switch {
+	case it != nil:
+		d.Entry, d.History, seq = it.entry(), it.history, it.seq
+	case dead != nil:
+		d.Entry = dead.Entry
+	}
+	q.mu.Unlock()
+	switch {
+	case it != nil:
+		m, err := q.store.Get(seq)
+		d.Message = m
+		return &d, err
+	case dead != nil:
+		l, err := q.store.Dead(id)
+		if err != nil {
+			return nil, err
+		}
+		d.Message, d.History, d.Reply, d.ReplyType = l.Message, l.Attempts, l.Reply, l.ReplyType
+		return &d, nil
+	}
+	return nil, ErrNotFound
+}

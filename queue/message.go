@@ -1,0 +1,125 @@
+package queue
+
+import (
+	"context"
+	"time"
+)
+
+// Message is one that waits to be delivered. The queue knows bytes, a
+// destination and an order, and nothing of SOAP or HTTP.
+type Message struct {
+	// ID is the gateway's message id (UUIDv7), unique for all time. Attempt
+	// records and dead letters are kept under it, never under a sequence number,
+	// which a power cut can give out again.
+	ID string
+
+	// Route is the name of the route that accepted the message; its policy
+	// decides about retries and expiry for as long as the route exists.
+	Route string
+
+	// Destination names the backend: messages of one destination share its circuit.
+	Destination string
+
+	// Lane is the order key; messages of one lane are delivered in the order of
+	// their acceptance, one at a time. Empty means no order.
+	Lane string
+
+	// Operation is the local name of the first child of Body, for listings.
+	Operation string
+
+	// Accepted is when the message was accepted, by the wall clock.
+	Accepted time.Time
+
+	// Meta is what the deliverer needs beside the body (header fields, version);
+	// the queue keeps it and does not look inside.
+	Meta []byte
+
+	// Body is the envelope, octet for octet.
+	Body []byte
+}
+
+// Delivery is the input of one attempt.
+type Delivery struct {
+	*Message
+
+	// Attempt counts from 1 and survives a restart.
+	Attempt int
+
+	// PossibleDuplicate says that an earlier attempt may have been processed.
+	PossibleDuplicate bool
+}
+
+// Verdict is what an attempt means for its message.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Delivered ends the message.
+	Delivered Verdict = iota
+	// Retry keeps it for a later attempt.
+	Retry
+	// Dead makes it a dead letter: no retry can mend the reason.
+	Dead
+	// Aborted means that the attempt was cut off by a stop of the gateway. It
+	// is not counted.
+	Aborted
+)
+
+// Outcome is how an attempt ended.
+type Outcome struct {
+	Verdict Verdict
+
+	// Unhealthy counts against the destination: not sent, maybe processed, or a
+	// non-SOAP 502, 503 or 504. A SOAP fault never does.
+	Unhealthy bool
+
+	// Maybe says that the destination may have processed the message although
+	// no answer came: the next attempt is marked.
+	Maybe bool
+
+	// Status is that of the answer, 0 if there was none.
+	Status int
+
+	// Reason is one line for an operator; it has no message content.
+	Reason string
+
+	// RetryAfter is what the destination asked for, 0 if nothing.
+	RetryAfter time.Duration
+
+	// Reply is the answer's body, at most 64 KiB, kept with a dead letter.
+	Reply     []byte
+	ReplyType string
+}
+
+// A Deliverer hands messages to destinations. Both methods are called from many goroutines.
+type Deliverer interface {
+	// Deliver makes one attempt. When ctx is cancelled the gateway stops: the
+	// outcome is then Aborted unless the answer had come.
+	Deliver(ctx context.Context, d *Delivery) Outcome
+
+	// Probe asks whether a destination that is down can be reached, by
+	// connecting to it. It is no attempt of any message.
+	Probe(ctx context.Context, destination string) error
+}
+
+// AttemptRecord is what is kept of one finished attempt.
+type AttemptRecord struct {
+	N         int       `json:"n"`
+	At        time.Time `json:"at"`
+	Status    int       `json:"status,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
+	Maybe     bool      `json:"maybe,omitempty"`
+	NotBefore time.Time `json:"not_before,omitzero"` // when the next attempt is due
+}
+
+// DeadLetter is a message that is not tried any more, until it is replayed,
+// exported or dropped.
+type DeadLetter struct {
+	*Message
+	Died      time.Time
+	Reason    string // stable word: permanent, expired, attempts, outcome-unknown
+	Text      string // one line for an operator
+	Attempts  []AttemptRecord
+	Reply     []byte
+	ReplyType string
+}

@@ -1,0 +1,137 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"soapway/internal/retry"
+)
+
+// Options configures a [Queue]; the zero value works.
+type Options struct {
+	// Log gets one record per dead letter and per change of a circuit.
+	// Default: discard.
+	Log *slog.Logger
+
+	// Observer is told what happens. Default: nobody.
+	Observer Observer
+
+	// Drain is how long Run lets attempts under way go on once its context has
+	// ended. Default 30s; negative cuts them off at once.
+	Drain time.Duration
+
+	// HotBytes bounds the bodies that are kept in memory from their acceptance
+	// to their first attempt; others are read back. Default 64 MiB.
+	HotBytes int64
+
+	// Rand draws from [0,1) for jitter. Default: math/rand/v2.
+	Rand func() float64
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Observer == nil {
+		o.Observer = nobody{}
+	}
+	if o.Drain == 0 {
+		o.Drain = 30 * time.Second
+	}
+	if o.HotBytes == 0 {
+		o.HotBytes = 64 << 20
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Float64
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	if o.HotBytes < 0 {
+		return fmt.Errorf("queue: options: option HotBytes: got %d, want 0 or more", o.HotBytes)
+	}
+	return nil
+}
+
+// Observer is told what happens to messages, for metrics. Its methods are
+// called under a lock and must return at once.
+type Observer interface {
+	// Accepted: a message is durable.
+	Accepted(route string)
+	// Attempted: an attempt has ended.
+	Attempted(route string, o Outcome, took time.Duration)
+	// Finished: a message was delivered, waited after its acceptance.
+	Finished(route string, waited time.Duration)
+	// Died: a message has become a dead letter.
+	Died(route, reason string)
+	// Circuit: a destination is taken for down, or for up again.
+	Circuit(destination string, open bool)
+}
+
+type nobody struct{}
+
+func (nobody) Accepted(string)                          {}
+func (nobody) Attempted(string, Outcome, time.Duration) {}
+func (nobody) Finished(string, time.Duration)           {}
+func (nobody) Died(string, string)                      {}
+func (nobody) Circuit(string, bool)                     {}
+
+// Route is what the queue must know of a route that stores messages.
+type Route struct {
+	Name        string
+	Destination string
+	Retry       retry.Policy // zero fields are defaults
+}
+
+// Destination is what the queue must know of a backend.
+type Destination struct {
+	Name string
+
+	// Failures is how many unhealthy outcomes in a row open the circuit.
+	// Default 5.
+	Failures int
+
+	// Initial and Max bound the wait between two probes of a destination that
+	// is down. Defaults 5s and 30s.
+	Initial, Max time.Duration
+
+	// Parallel is the most attempts under way at once. Default 64.
+	Parallel int
+}
+
+func (d Destination) withDefaults() Destination {
+	if d.Failures == 0 {
+		d.Failures = 5
+	}
+	if d.Initial == 0 {
+		d.Initial = 5 * time.Second
+	}
+	if d.Max == 0 {
+		d.Max = max(30*time.Second, d.Initial)
+	}
+	if d.Parallel == 0 {
+		d.Parallel = 64
+	}
+	return d
+}
+
+func (d Destination) validate() error {
+	var errs []error
+	if d.Failures < 0 {
+		errs = append(errs, fmt.Errorf("option Failures: got %d, want at least 1", d.Failures))
+	}
+	if d.Initial < 0 || d.Max < d.Initial {
+		errs = append(errs, fmt.Errorf("options Initial and Max: got %v and %v, want 0 < Initial ≤ Max", d.Initial, d.Max))
+	}
+	if d.Parallel < 0 {
+		errs = append(errs, fmt.Errorf("option Parallel: got %d, want at least 1", d.Parallel))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("queue: destination %q: %w", d.Name, err)
+	}
+	return nil
+}

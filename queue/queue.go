@@ -1,0 +1,307 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ErrNoRoute: no route of this name has or had messages here.
+var ErrNoRoute = errors.New("queue: no such route")
+
+// ErrBusy: the message is being delivered at this moment.
+var ErrBusy = errors.New("queue: message is being delivered")
+
+// ErrShutdown is the cancellation cause that attempts see when Run gives up
+// waiting for them.
+var ErrShutdown = errors.New("queue: shutting down")
+
+// A Queue delivers what a [Store] holds. It keeps an index of all waiting
+// messages in memory, never their bodies but for those just accepted.
+type Queue struct {
+	opt   Options
+	store Store
+	deliv Deliverer
+
+	mu      sync.Mutex
+	routes  map[string]*routeState
+	dests   map[string]*destState
+	byID    map[string]*item
+	log     []*item // by seq, finished ones included until compacted
+	dropped int     // finished items in log
+	buried  burial  // dead letters
+	hot     int64   // octets of bodies kept in memory
+	early   []*item // accepted while the index is being rebuilt
+	loaded  bool
+	doubt   bool // the last stop was not clean
+	run     *running
+}
+
+// running is what exists while Run does.
+type running struct {
+	ctx  context.Context // ends when the stop begins: no new attempt
+	work context.Context // of attempts; ends when their time is up
+	wg   sync.WaitGroup
+}
+
+// New returns a queue over s that delivers by d. It registers with s, so there
+// must be only one for each store.
+func New(s Store, d Deliverer, opt Options) (*Queue, error) {
+	opt = opt.withDefaults()
+	if err := opt.validate(); err != nil {
+		return nil, err
+	}
+	q := &Queue{
+		opt: opt, store: s, deliv: d,
+		routes: map[string]*routeState{},
+		dests:  map[string]*destState{},
+		byID:   map[string]*item{},
+		buried: burial{byID: map[string]*deadEntry{}},
+		doubt:  !s.Info().Clean,
+	}
+	s.OnCommit(q.committed)
+	return q, nil
+}
+
+// Configure replaces routes and destinations. Messages of a route that is gone
+// wait as orphaned until a route of that name is back. An error changes nothing.
+func (q *Queue) Configure(routes []Route, dests []Destination) error {
+	known := map[string]bool{}
+	for i, d := range dests {
+		dests[i] = d.withDefaults()
+		if err := dests[i].validate(); err != nil {
+			return err
+		}
+		known[d.Name] = true
+	}
+	for i, r := range routes {
+		routes[i].Retry = r.Retry.WithDefaults()
+		if err := routes[i].Retry.Validate(); err != nil {
+			return fmt.Errorf("queue: route %q: %w", r.Name, err)
+		}
+		if !known[r.Destination] {
+			return fmt.Errorf("queue: route %q: no destination %q", r.Name, r.Destination)
+		}
+	}
+
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, d := range q.dests {
+		d.routes = nil
+	}
+	for _, r := range q.routes {
+		r.dest = nil
+	}
+	for _, cfg := range dests {
+		d := q.dests[cfg.Name]
+		if d == nil {
+			d = &destState{q: q, wake: make(chan struct{}, 1)}
+			q.dests[cfg.Name] = d
+		}
+		d.cfg = cfg
+	}
+	for _, cfg := range routes {
+		r := q.route(cfg.Name)
+		r.cfg, r.dest = cfg, q.dests[cfg.Destination]
+		r.dest.routes = append(r.dest.routes, r)
+	}
+	for _, d := range q.dests {
+		q.start(d)
+		d.poke()
+	}
+	return nil
+}
+
+// route returns the state of a route, made if need be.
+func (q *Queue) route(name string) *routeState {
+	r := q.routes[name]
+	if r == nil {
+		r = &routeState{name: name, lanes: map[string]*lane{}}
+		q.routes[name] = r
+		if v, err := q.store.State(pausedState + name); err == nil && len(v) > 0 {
+			r.paused = true
+		}
+	}
+	return r
+}
+
+// pausedState prefixes the names of the states that say a route is paused.
+const pausedState = "paused."
+
+// start runs the dispatcher of d while Run does.
+func (q *Queue) start(d *destState) {
+	if q.run == nil || d.started || q.run.ctx.Err() != nil {
+		return
+	}
+	d.started = true
+	run := q.run
+	run.wg.Go(func() { d.dispatch(run) })
+}
+
+// Put accepts a message. It returns nil once the message is durable; from then
+// on it is delivered or becomes a dead letter, whatever happens. The errors are
+// those of [Store.Put]; m must not be changed afterwards.
+func (q *Queue) Put(ctx context.Context, m *Message) error {
+	_, err := q.store.Put(ctx, m)
+	return err
+}
+
+// committed is called by the store for every durable message, in the order of
+// the log.
+func (q *Queue) committed(seq uint64, m *Message) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.opt.Observer.Accepted(m.Route)
+	it := q.item(seq, m, len(m.Body))
+	it.laneKey = m.Lane
+	if dead := q.buried.byID[m.ID]; dead != nil && len(dead.mark) > 0 {
+		it.history, it.maybe = dead.mark, true
+	}
+	if q.hot+int64(it.size) <= q.opt.HotBytes {
+		it.hot = m
+		q.hot += int64(it.size)
+	}
+	if !q.loaded {
+		// Older messages of the same lane may still be unknown.
+		q.early = append(q.early, it)
+		return
+	}
+	q.insert(it, m.Lane)
+}
+
+func (q *Queue) item(seq uint64, m *Message, size int) *item {
+	return &item{
+		seq: seq, id: m.ID, route: q.route(m.Route), op: m.Operation,
+		accepted: m.Accepted, size: size,
+	}
+}
+
+// insert makes an item part of the index.
+func (q *Queue) insert(it *item, lane string) {
+	q.byID[it.id] = it
+	q.log = append(q.log, it)
+	it.route.add(it, lane)
+	if d := it.route.dest; d != nil {
+		d.poke()
+	}
+}
+
+// Run rebuilds the index from the store and delivers until ctx ends; attempts
+// under way then get Options.Drain and are cut off with [ErrShutdown]. It
+// returns once no goroutine of its own is left, with nil for an orderly stop.
+// It must be called once.
+func (q *Queue) Run(ctx context.Context) error {
+	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abort(nil)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	run := &running{ctx: ctx, work: work}
+
+	q.mu.Lock()
+	q.run = run
+	for _, d := range q.dests {
+		q.start(d)
+	}
+	q.mu.Unlock()
+
+	err := q.Load(ctx)
+	if err == nil {
+		run.wg.Go(func() { q.sweep(ctx) })
+		<-ctx.Done()
+	} else if ctx.Err() != nil {
+		err = nil
+	}
+	stop()
+
+	idle := make(chan struct{})
+	go func() { run.wg.Wait(); close(idle) }()
+	patience := time.NewTimer(max(0, q.opt.Drain))
+	defer patience.Stop()
+	select {
+	case <-idle:
+	case <-patience.C:
+		abort(ErrShutdown)
+		<-idle
+	}
+	return err
+}
+
+// Load rebuilds the index: dead letters, attempts, then the log in order. Run
+// does it by itself; tools that look at a stopped store call only Load.
+func (q *Queue) Load(ctx context.Context) error {
+	err := q.store.ScanDead(ctx, func(d *DeadLetter, size int) error {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.bury(d, size)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("queue: dead letters: %w", err)
+	}
+	histories := map[string][]AttemptRecord{}
+	err = q.store.ScanAttempts(ctx, func(id string, a []AttemptRecord) error {
+		histories[strings.Clone(id)] = a
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("queue: attempts: %w", err)
+	}
+	var stale []uint64
+	err = q.store.Scan(ctx, func(seq uint64, m *Message, size int) error {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if len(q.early) > 0 && seq >= q.early[0].seq {
+			return nil // accepted meanwhile: it waits in early
+		}
+		if q.buried.byID[m.ID] != nil || q.byID[m.ID] != nil {
+			// It was buried, or replayed, and a crash has brought it back.
+			stale = append(stale, seq)
+			return nil
+		}
+		it := q.item(seq, m, size)
+		it.history = histories[m.ID]
+		it.maybe = q.doubt
+		for _, a := range it.history {
+			it.maybe = it.maybe || a.Maybe
+			it.due = a.NotBefore
+		}
+		if it.due.Before(time.Now()) {
+			it.due = time.Time{}
+		}
+		delete(histories, m.ID)
+		q.insert(it, m.Lane)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("queue: log: %w", err)
+	}
+	if len(stale) > 0 {
+		if err := q.store.Remove(stale...); err != nil {
+			q.opt.Log.Warn("queue: messages that are done could not be removed", "err", err)
+		}
+	}
+
+	q.mu.Lock()
+	for _, it := range q.early {
+		lane := it.laneKey
+		it.laneKey = ""
+		q.insert(it, lane)
+	}
+	q.early = nil
+	q.loaded = true
+	for id := range histories {
+		if q.byID[id] != nil {
+			delete(histories, id)
+		}
+	}
+	q.mu.Unlock()
+	for id := range histories { // of messages that are gone
+		if err := q.store.SaveAttempts(id, nil); err != nil {
+			break
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// The reasons for which a store refuses or fails.
+var (
+	// ErrFull: the store has no room; nothing was kept.
+	ErrFull = errors.New("queue: store is full")
+	// ErrTooLarge: the message is larger than a store can keep; nothing was kept.
+	ErrTooLarge = errors.New("queue: message is too large to be stored")
+	// ErrUnknown: whether the message was kept is not known. The caller may send it again under the same id.
+	ErrUnknown = errors.New("queue: outcome unknown")
+	// ErrClosed: the store is closed or closing; nothing was kept.
+	ErrClosed = errors.New("queue: store is closed")
+	// ErrNotFound: there is no such message.
+	ErrNotFound = errors.New("queue: no such message")
+	// ErrCorrupt: a message can not be read as it was written.
+	ErrCorrupt = errors.New("queue: message is damaged")
+	// ErrLocked: another process has the store open.
+	ErrLocked = errors.New("queue: store is in use by another process")
+)
+
+// Store is the durable side of a queue: the log of accepted messages, the dead
+// letters, the attempts made so far, and a few small states. Its methods may be
+// called from many goroutines. The embedded store and its in-memory twin pass
+// one contract suite.
+type Store interface {
+	// Put appends m and returns once it is durable. Calls that wait at the same
+	// time share one sync of the disk. Before it returns, and in the order of the
+	// sequence numbers, the function given to OnCommit has been called.
+	// Errors: ErrFull, ErrTooLarge, ErrClosed (definite), ErrUnknown.
+	Put(ctx context.Context, m *Message) (seq uint64, err error)
+
+	// OnCommit registers the function that is told of every durable message; call it once, before the first Put.
+	OnCommit(func(seq uint64, m *Message))
+
+	// Get reads one message. ErrNotFound, ErrCorrupt.
+	Get(seq uint64) (*Message, error)
+
+	// Remove forgets messages that were delivered, buried or dropped. It is
+	// durable with the next sync, not at once: after a crash a message may be there again.
+	Remove(seqs ...uint64) error
+
+	// Scan calls f in order for every message in the log at the time of the call, without its Body.
+	Scan(ctx context.Context, f func(seq uint64, m *Message, size int) error) error
+
+	// Bury keeps a dead letter under its message's id, replacing an older one, and returns once it is durable. It does not remove the message from the log.
+	Bury(ctx context.Context, d *DeadLetter) error
+	// ScanDead calls f for each dead letter, without Body and Reply, in order of ids.
+	ScanDead(ctx context.Context, f func(d *DeadLetter, size int) error) error
+	// Dead reads one. ErrNotFound.
+	Dead(id string) (*DeadLetter, error)
+	// Unbury forgets dead letters; durable when it returns.
+	Unbury(ctx context.Context, ids ...string) error
+
+	// SaveAttempts replaces what is known of a message's attempts; durable with the next sync (≤ 1 s). An empty list forgets.
+	SaveAttempts(id string, a []AttemptRecord) error
+	// ScanAttempts calls f for every message that has attempts.
+	ScanAttempts(ctx context.Context, f func(id string, a []AttemptRecord) error) error
+
+	// SaveState keeps a small named value (empty = forget) and returns once it is durable; State reads it, nil if there is none.
+	SaveState(ctx context.Context, name string, value []byte) error
+	State(name string) ([]byte, error)
+
+	// Info describes the store.
+	Info() Info
+
+	// Failed is closed when the store can not be trusted any more (a sync or write error); Err then tells why. Every Put fails from then on.
+	Failed() <-chan struct{}
+	Err() error
+
+	// Close syncs, marks the stop as clean and lets go of the lock. No call may be under way.
+	Close() error
+}
+
+// Info describes a store.
+type Info struct {
+	ID    string // given when the store was made
+	Epoch uint64 // counts the times it was opened
+	// Clean says that the last stop was orderly. If it was not, everything in the log may have been sent already.
+	Clean      bool
+	Dir        string // absolute; empty in memory
+	Messages   uint64
+	Bytes      uint64
+	Opened     time.Time
+	Durability string // strict or relaxed
+}
