@@ -98,7 +98,7 @@ func (r *route) mapLocation(location, base string, node nodeURL) string {
 		}
 	case strings.HasPrefix(location, "/"):
 		if p, ok := r.publicPath(node, location); ok {
-			return p // stays relative to what the caller used
+			return pathOf(base) + p // stays relative, below the path that a public URL may have
 		}
 		return location
 	default:
@@ -108,6 +108,15 @@ func (r *route) mapLocation(location, base string, node nodeURL) string {
 		return base + p
 	}
 	return location
+}
+
+// pathOf is the path of an absolute URL that has no query.
+func pathOf(base string) string {
+	_, after, _ := strings.Cut(base, "://")
+	if i := strings.IndexByte(after, '/'); i >= 0 {
+		return after[i:]
+	}
+	return ""
 }
 
 // publicPath maps path (with query and fragment) below the node's path to the

@@ -50,6 +50,24 @@ func TestMapLocationNamesAnotherNode(t *testing.T) {
 	}
 }
 
+// TestMapLocationBelowAPublicPath: the public URL may have a path of its own,
+// which counts for a Location without scheme and host too.
+func TestMapLocationBelowAPublicPath(t *testing.T) {
+	const node = "http://node.test/base"
+	r := compileRoute(Route{Match: Match{Path: "/depot/*"}}, 0, compileBackend(&Backend{Nodes: []Node{newNode(node)}}))
+	for location, want := range map[string]string{
+		"/base/b?c":                  "/gw/depot/b?c",
+		"http://node.test/base/b?c":  "https://gw.test/gw/depot/b?c",
+		"//node.test/base/b":         "https://gw.test/gw/depot/b",
+		"/elsewhere":                 "/elsewhere",
+		"https://partner.test/base/": "https://partner.test/base/",
+	} {
+		if got := r.mapLocation(location, "https://gw.test/gw", parseNodeURL(node)); got != want {
+			t.Errorf("mapLocation(%q): got %q, want %q", location, got, want)
+		}
+	}
+}
+
 func TestRest(t *testing.T) {
 	for _, c := range []struct {
 		match, node, path, want string
