@@ -114,7 +114,7 @@ func (c *call) notSOAP(resp *Response, node int, why error) (*Reply, error) {
 
 // replyHeader makes the caller's fields.
 func (c *call) replyHeader(resp *Response, node int) http.Header {
-	h := c.fwd.replyHeader(resp.Header)
+	h := c.stamped(c.fwd.replyHeader(resp.Header))
 	if l := first(h, "Location"); l != "" {
 		for k := range h {
 			if strings.EqualFold(k, "Location") {

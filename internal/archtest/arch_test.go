@@ -66,17 +66,25 @@ var rules = map[string]rule{
 		},
 		test: []string{"internal/frame"},
 	},
-	"internal/archtest":  {},
-	"internal/casetest":  {test: []string{"xmlstream", "soapcodec"}, external: []string{"golang.org/x/text"}},
+	"internal/archtest": {},
+	"internal/casetest": {
+		test:     []string{"xmlstream", "soapcodec"},
+		external: []string{"golang.org/x/text", "github.com/klauspost/compress", "github.com/andybalholm/brotli"},
+	},
 	"internal/frame":     {},
 	"internal/golden":    {external: []string{"golang.org/x/tools/txtar"}},
 	"internal/lifecycle": {},
 	"internal/memnet":    {},
+	"internal/retry":     {},
 	"internal/telemetry": {
 		ours:     []string{"proxy"},
 		external: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common"},
 	},
 	"interop": {},
+	"queue": {
+		ours:     []string{"internal/retry"},
+		external: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go", "golang.org/x/sys", "github.com/google/uuid"},
+	},
 }
 
 // testLibraries may be imported by any package's tests.
