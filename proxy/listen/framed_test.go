@@ -557,3 +557,45 @@ func TestFramedOptions(t *testing.T) {
 		t.Errorf("NewFramed: got %v, want seven bad options", err)
 	}
 }
+
+func TestFramedCut(t *testing.T) {
+	noLeaks(t)
+	began := make(chan bool, 1)
+	l, err := NewFramed(FramedOptions{Address: "127.0.0.1:0", Drain: time.Hour}, serverFunc(func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+		began <- true
+		<-ctx.Done()
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, stop := running(t, l)
+	p := connect(t, addr)
+	p.send(framed(2, "<a/>"))
+	await(t, began, "request")
+	l.Cut()
+	if err := stop(); err != nil {
+		t.Errorf("Run: got %v, want nil", err)
+	}
+}
+
+// New sizes hold for connections made after them.
+func TestFramedSetSizes(t *testing.T) {
+	noLeaks(t)
+	l, err := NewFramed(FramedOptions{Address: "127.0.0.1:0", MaxMessage: 10}, serverFunc(echoFrame))
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, _ := running(t, l)
+	old := connect(t, addr)
+	old.send(framed(2, "ten octets"))
+	old.frame(2)
+	l.SetSizes(1<<40, 0)
+	p := connect(t, addr)
+	p.send(framed(2, strings.Repeat("x", 65535)))
+	if got := p.frame(2); len(got) != 65535 {
+		t.Errorf("new connection: got %d octets", len(got))
+	}
+	old.send(framed(2, "more than ten"))
+	old.closed()
+}

@@ -22,6 +22,9 @@ const (
 	// streams.
 	gatherMost = 64 << 10
 
+	// keepMost bounds the memory that a connection keeps for its next write.
+	keepMost = 16 << 10
+
 	// heldFactor times FramedOptions.Buffer bounds the octets of requests that
 	// one connection holds in memory.
 	heldFactor = 4
@@ -364,8 +367,8 @@ func (f *framedConn) flush(g *gather) bool {
 	ok := f.send(g.buf)
 	f.written(g.turns)
 	g.turns = 0
-	if g.buf = g.buf[:0]; cap(g.buf) > 2*gatherMost {
-		g.buf = nil
+	if g.buf = g.buf[:0]; cap(g.buf) > keepMost {
+		g.buf = nil // ten thousand quiet connections must not hold a large one each
 	}
 	return ok
 }

@@ -476,3 +476,24 @@ func TestHTTPBindError(t *testing.T) {
 		t.Errorf("NewHTTP: got %v, want three bad options", err)
 	}
 }
+
+func TestHTTPCut(t *testing.T) {
+	noLeaks(t)
+	began := make(chan bool, 1)
+	l, err := NewHTTP(HTTPOptions{Address: "127.0.0.1:0", Drain: time.Hour}, serverFunc(func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+		began <- true
+		<-ctx.Done()
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, stop := running(t, l)
+	p := connect(t, addr)
+	p.send(post("", "Content-Length: 0"))
+	await(t, began, "request")
+	l.Cut() // before the stop: the drain has no time at all
+	if err := stop(); err != nil {
+		t.Errorf("Run: got %v, want nil", err)
+	}
+}

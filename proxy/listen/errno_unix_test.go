@@ -1,0 +1,7 @@
+//go:build unix
+
+package listen
+
+import "syscall"
+
+const errTooManyFiles = syscall.EMFILE
