@@ -172,7 +172,7 @@ func TestManyNames(t *testing.T) {
 // Scopes against a model, on random trees that bind and forget many prefixes
 // and namespaces.
 func TestScopeModel(t *testing.T) {
-	for round := range uint64(30) {
+	for round := range uint64(8) {
 		rnd := rand.New(rand.NewPCG(round, 1))
 		var doc strings.Builder
 		type scope = map[string]string
