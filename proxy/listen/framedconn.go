@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -21,9 +22,6 @@ const (
 	// gatherMost bounds what is gathered into one write, and a reply above it
 	// streams.
 	gatherMost = 64 << 10
-
-	// keepMost bounds the memory that a connection keeps for its next write.
-	keepMost = 16 << 10
 
 	// heldFactor times FramedOptions.Buffer bounds the octets of requests that
 	// one connection holds in memory.
@@ -68,6 +66,15 @@ type turn struct {
 	out   []byte        // a complete frame, or the prefix of reply
 	reply *proxy.Reply  // streams after out; nil if out is all
 	last  bool          // the connection ends after it
+}
+
+func (t *turn) isReady() bool {
+	select {
+	case <-t.ready:
+		return true
+	default:
+		return false
+	}
 }
 
 func newFramedConn(l *Framed, c *conn, work, stop context.Context) *framedConn {
@@ -320,12 +327,13 @@ func (f *framedConn) writeLoop() {
 	var out gather
 	good := true
 	for t := range f.turns {
-		select {
-		case <-t.ready:
-		default:
-			good = good && f.flush(&out)
-			<-t.ready
+		if out.turns > 0 && !t.isReady() {
+			runtime.Gosched() // it may be about to be
+			if !t.isReady() {
+				good = good && f.flush(&out)
+			}
 		}
+		<-t.ready
 		if good {
 			out.add(t)
 			switch {
@@ -333,7 +341,7 @@ func (f *framedConn) writeLoop() {
 				good = f.send(out.buf) && f.sendBody(t.reply)
 				out.buf = out.buf[:0]
 				good = f.flush(&out) && good
-			case len(out.buf) >= gatherMost || len(f.turns) == 0 || t.last:
+			case len(out.buf) >= gatherMost || t.last || f.drained():
 				good = f.flush(&out)
 			}
 			if !good {
@@ -350,16 +358,42 @@ func (f *framedConn) writeLoop() {
 	}
 }
 
-// gather is what leaves in one write.
-type gather struct {
-	buf   []byte
-	turns int
+// drained reports whether no further request has its turn. It gives those that
+// are being read a moment, since a write costs more than that.
+func (f *framedConn) drained() bool {
+	if len(f.turns) > 0 {
+		return false
+	}
+	runtime.Gosched()
+	return len(f.turns) == 0
 }
 
+// gather is what leaves in one write.
+type gather struct {
+	buf    []byte
+	pooled *[]byte // where buf came from
+	turns  int
+}
+
+var gatherBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
 func (g *gather) add(t *turn) {
+	if g.buf == nil {
+		g.pooled = gatherBuffers.Get().(*[]byte)
+		g.buf = (*g.pooled)[:0]
+	}
 	g.buf = append(g.buf, t.out...)
 	g.turns++
 	t.out = nil
+}
+
+// drop gives the buffer back, unless it has grown too large to be kept.
+func (g *gather) drop() {
+	if g.pooled != nil && cap(g.buf) <= 2*gatherMost {
+		*g.pooled = g.buf
+		gatherBuffers.Put(g.pooled)
+	}
+	g.buf, g.pooled = nil, nil
 }
 
 // flush writes what was gathered.
@@ -367,8 +401,9 @@ func (f *framedConn) flush(g *gather) bool {
 	ok := f.send(g.buf)
 	f.written(g.turns)
 	g.turns = 0
-	if g.buf = g.buf[:0]; cap(g.buf) > keepMost {
-		g.buf = nil // ten thousand quiet connections must not hold a large one each
+	g.buf = g.buf[:0]
+	if len(f.turns) == 0 { // quiet connections must not hold a buffer each
+		g.drop()
 	}
 	return ok
 }
