@@ -79,7 +79,7 @@ var framedChecks = checkTable{
 			}
 			inOrderThoughSlow(t, r)
 		},
-		"must_not/start parsing frame n+1 inside frame n": segmented(func(size int, stream []byte) []int { return insideFrames(1, 3)(size, stream) }),
+		"must_not/start parsing frame n+1 inside frame n": all(segmented(insideFrames(1, 3)), cutAnywhere),
 		"must_not/count characters instead of bytes":      segmented(everyOctet),
 		"must_not/let a fault on one frame close the others": func(t *testing.T, r *run) {
 			f := dialFramed(t, r.f.g.addr["f4"], 4)
@@ -215,6 +215,18 @@ func segmented(cuts func(size int, stream []byte) []int) check {
 						t.Errorf("%s: reply %d is %s", to, i+1, describe(reply))
 					}
 				}
+			}
+		}
+	}
+}
+
+// cutAnywhere sends the stream in two segments, for cuts all over it.
+func cutAnywhere(t *testing.T, r *run) {
+	want := r.pipelinedTo(t, "f4-echo", 4, nil)
+	for cut := 1; cut < len(r.stream(t, 4)); cut += 9 {
+		for i, reply := range r.pipelinedTo(t, "f4-echo", 4, []int{cut}) {
+			if !bytes.Equal(reply, want[i]) {
+				t.Errorf("cut at %d: reply %d is %s", cut, i+1, describe(reply))
 			}
 		}
 	}

@@ -70,6 +70,30 @@ func TestContentEncodings(t *testing.T) {
 	}
 }
 
+// TestDecodeRatio: what swells by more than decode_ratio is refused before it
+// is whole, although max_message would allow it.
+func TestDecodeRatio(t *testing.T) {
+	f := shared(t)
+	body := gzipBomb(32 << 20)
+	if len(body)*200 > 32<<20 {
+		t.Fatalf("%d octets are no bomb", len(body))
+	}
+	inBoth(t, func(t *testing.T, v string) {
+		f.http.reset()
+		a := post(t, f.g.addr["http"], "/depot/x", append(typed(v), field{"Content-Encoding", "gzip"}), body)
+		if a.Status == 413 { // the decoded body is over what the coded one may become
+			wantBare(t, a, 413)
+		} else {
+			wantFault(t, a, "1.1", "Client", "Limit")
+		}
+		for _, c := range f.http.got() {
+			if c.Err == nil || len(c.Body) > 16<<20 {
+				t.Errorf("%d octets of it reached the backend, %v", len(c.Body), c.Err)
+			}
+		}
+	})
+}
+
 // TestNormalizeEnvelope: white space, quotes, comments and PIs between the
 // parts become canonical; what is below stays octet for octet (SPEC.md §3.6).
 func TestNormalizeEnvelope(t *testing.T) {
