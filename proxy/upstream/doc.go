@@ -26,9 +26,8 @@
 // with a length are given away only when the body has said that nothing
 // follows, so that no node ever sees a complete request of a body that fails at
 // its end. A node may answer early: Send then returns while the body may still
-// be read, and it is closed when the try is over. Closing it while it is read
-// should make that read return; until it does, an error of the connection is
-// reported no sooner.
+// be read, and it is closed when the try is over, in either case without
+// waiting for a read under way: its reader must put up with a Close meanwhile.
 //
 // # Time
 //

@@ -105,7 +105,7 @@ func (n *Framed) send(ctx context.Context, req *proxy.Request) (*proxy.Response,
 	if err != nil {
 		return nil, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
 	}
-	m := &message{length: req.Length, src: &source{rc: rc, left: req.Length}, buf: head}
+	m := &message{length: req.Length, src: newSource(rc, req, nil), buf: head}
 	defer func() {
 		if m.src != nil {
 			m.src.Close()

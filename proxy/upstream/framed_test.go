@@ -206,7 +206,8 @@ func TestFramedClasses(t *testing.T) {
 		addr := node(t, func(p *peer) { io.ReadFull(p.r, make([]byte, 100)); p.reset() })
 		n := newFramed(t, FramedOptions{Address: addr, Length: 4})
 		r, w := pipeBody()
-		req, b := streaming(r, 1<<20)
+		defer w.Close() // ends the read, which closing the body does not
+		req, b := streaming(struct{ io.Reader }{r}, 1<<20)
 		go w.Write(make([]byte, 128<<10)) // and then silence
 		_, err := n.Send(t.Context(), req)
 		if e := sendError(t, err); e.Class != proxy.Maybe || e.Timeout || e.Source {

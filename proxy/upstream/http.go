@@ -150,8 +150,8 @@ func handshake(ctx context.Context, c net.Conn, cfg *tls.Config, addr string, pr
 const maxStale = 8
 
 // Send implements [proxy.Node]. The request body may still be read after Send
-// returned an answer that came early; it is closed once nobody reads it any
-// more. Closing it while a read is under way must make that read return.
+// returned: when an answer came early, or when the connection broke while the
+// sender of the body was silent. It is closed then, with that read under way.
 func (n *HTTP) Send(ctx context.Context, req *proxy.Request) (*proxy.Response, error) {
 	if n.closed.Load() {
 		return nil, &proxy.SendError{Class: proxy.NotSent, Err: ErrClosed}
@@ -228,7 +228,7 @@ func (a *attempt) open(req *proxy.Request, hr *http.Request) error {
 	if err != nil {
 		return err
 	}
-	src := &source{rc: rc, left: req.Length, check: a.fresh}
+	src := newSource(rc, req, a.fresh)
 	hr.ContentLength = req.Length
 	if req.Once || req.Length < 0 || req.Length > wholeMost {
 		a.src, hr.Body = src, src

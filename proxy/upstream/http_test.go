@@ -307,6 +307,20 @@ func TestHTTPClasses(t *testing.T) {
 		}
 		await(t, b.closed, "Close of the body")
 	})
+	t.Run("reset, and closing the body does not end its read", func(t *testing.T) {
+		noLeaks(t)
+		addr := node(t, func(p *peer) { io.ReadFull(p.r, make([]byte, 100)); p.reset() })
+		n := newHTTP(t, HTTPOptions{URL: "http://" + addr})
+		r, w := pipeBody()
+		defer w.Close() // ends it
+		req, b := streaming(struct{ io.Reader }{r}, 1<<20)
+		go w.Write(make([]byte, 64<<10)) // and then silence
+		_, err := n.Send(t.Context(), req)
+		if e := sendError(t, err); e.Class != proxy.Maybe || e.Source || e.Timeout || errors.Is(e, errSourceClosed) {
+			t.Errorf("got %+v", e)
+		}
+		await(t, b.closed, "Close of the body")
+	})
 	t.Run("slow answer", func(t *testing.T) {
 		noLeaks(t)
 		addr := node(t, func(p *peer) { p.request(); p.gone() })

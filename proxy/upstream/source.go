@@ -5,6 +5,8 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+
+	"soapway/proxy"
 )
 
 // errBodyTooLong is the reason of a request body with more octets than its
@@ -20,6 +22,7 @@ type source struct {
 	rc    io.ReadCloser
 	left  int64        // -1 = unknown
 	check func() error // asked once, before the first octet is taken; may be nil
+	pump  *pump        // of a body whose reads may wait for its sender; else nil
 
 	touched atomic.Bool
 	once    sync.Once
@@ -50,7 +53,7 @@ func (s *source) Read(p []byte) (int, error) {
 	if s.left > 0 && int64(len(p)) > s.left {
 		p = p[:s.left]
 	}
-	n, err := s.rc.Read(p)
+	n, err := s.read(p)
 	switch {
 	case s.left < 0:
 		if err != nil && err != io.EOF {
@@ -77,7 +80,7 @@ func (s *source) Read(p []byte) (int, error) {
 func (s *source) atEnd() error {
 	var b [1]byte
 	for range 16 {
-		switch n, err := s.rc.Read(b[:]); {
+		switch n, err := s.read(b[:]); {
 		case n > 0:
 			return errBodyTooLong
 		case err == io.EOF:
@@ -107,8 +110,82 @@ func (s *source) failed() error {
 
 // Close closes the body once, whoever comes first.
 func (s *source) Close() error {
-	s.closed.Store(true)
 	var err error
-	s.once.Do(func() { err = s.rc.Close() })
+	s.once.Do(func() {
+		s.closed.Store(true)
+		if s.pump != nil {
+			close(s.pump.closed)
+		}
+		err = s.rc.Close()
+	})
 	return err
+}
+
+func (s *source) read(p []byte) (int, error) {
+	if s.pump != nil {
+		return s.pump.read(s.rc, p)
+	}
+	return s.rc.Read(p)
+}
+
+// newSource returns the body of a request. One that streams is read in a
+// goroutine of its own, so that a try which is over need not wait until its
+// sender says something: that goroutine ends when the read under way returns,
+// which the listener sees to.
+func newSource(rc io.ReadCloser, req *proxy.Request, check func() error) *source {
+	s := &source{rc: rc, left: req.Length, check: check}
+	if req.Once {
+		s.pump = &pump{closed: make(chan struct{})}
+	}
+	return s
+}
+
+// pump reads on demand, never ahead. It owns its buffer, since a reader that
+// was closed takes its own away.
+type pump struct {
+	closed chan struct{}
+	want   chan int // nil until the first read
+	have   chan pumped
+}
+
+type pumped struct {
+	b   []byte
+	err error
+}
+
+const pumpSize = 32 << 10
+
+func (p *pump) read(r io.Reader, dst []byte) (int, error) {
+	if p.want == nil {
+		p.want, p.have = make(chan int), make(chan pumped)
+		go p.run(r, p.want, p.have)
+	}
+	select {
+	case p.want <- min(len(dst), pumpSize):
+	case <-p.closed:
+		return 0, errSourceClosed
+	}
+	select {
+	case got := <-p.have:
+		return copy(dst, got.b), got.err
+	case <-p.closed:
+		return 0, errSourceClosed
+	}
+}
+
+func (p *pump) run(r io.Reader, want <-chan int, have chan<- pumped) {
+	buf := make([]byte, pumpSize)
+	for {
+		select {
+		case size := <-want:
+			n, err := r.Read(buf[:size])
+			select {
+			case have <- pumped{buf[:n], err}:
+			case <-p.closed:
+				return
+			}
+		case <-p.closed:
+			return
+		}
+	}
 }
