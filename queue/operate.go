@@ -50,8 +50,10 @@ func (q *Queue) Replay(ctx context.Context, id string) error {
 	return nil
 }
 
-// Drop forgets a message that waits or is dead, for good. ErrNotFound, or
-// ErrBusy while it is being delivered.
+// Drop forgets a message that waits or is dead. A dead letter is gone for good
+// when Drop returns; a crash within the next second or two can bring a waiting
+// message back, as after a delivery. ErrNotFound, or ErrBusy while it is being
+// delivered.
 func (q *Queue) Drop(ctx context.Context, id string) error {
 	q.mu.Lock()
 	it := q.byID[id]
@@ -80,14 +82,14 @@ func (q *Queue) Drop(ctx context.Context, id string) error {
 			}
 		}
 	}
-	// Also where there is no dead letter: it waits for a sync, so that the
-	// message does not come back.
-	if err := q.store.Unbury(ctx, id); err != nil && !errors.Is(err, ErrNotFound) {
-		return err
+	if dead {
+		if err := q.store.Unbury(ctx, id); err != nil {
+			return err
+		}
+		q.mu.Lock()
+		q.exhume(id)
+		q.mu.Unlock()
 	}
-	q.mu.Lock()
-	q.exhume(id)
-	q.mu.Unlock()
 	return nil
 }
 
