@@ -1,0 +1,514 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Embedded is a [Store] in a directory of this machine, kept by a JetStream
+// server inside the process. It is safe for use by many goroutines.
+type Embedded struct {
+	opt      StoreOptions
+	dir      string
+	lock     *os.File
+	js       *js
+	commit   *committer
+	syncDone func() error
+	id       identity
+	info     Info
+	trim     *trimmer
+
+	used      atomic.Int64 // octets of all streams, as last told, plus what came since
+	messages  atomic.Int64
+	limit     int64 // for used
+	freeAt    atomic.Int64
+	freeError atomic.Pointer[error]
+	started   time.Time // for freeAt: waits are monotonic
+
+	attempts      sync.Map    // id -> sequence in GW_STATE of its attempts, as far as known
+	attemptsKnown atomic.Bool // all of them are
+
+	closing  atomic.Bool
+	failOnce sync.Once
+	failed   chan struct{}
+	err      error // set before failed is closed
+	run      sync.WaitGroup
+}
+
+var _ Store = (*Embedded)(nil)
+
+// OpenEmbedded opens the store in o.Dir, or makes it. It takes the store's
+// lock, starts the server, and reads nothing of the messages: [Embedded.Scan]
+// does. It fails with [ErrLocked] while another process has the store open,
+// with [ErrNoStore] if it was to inspect one that does not exist, and rather
+// than touching anything it does not understand.
+func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if err := CheckDir(o.Dir, o.Durability); err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if o.Inspect {
+		err = hasStore(dir)
+	} else {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("queue: %w", err)
+	}
+	s := &Embedded{opt: o, dir: dir, failed: make(chan struct{}), started: time.Now()}
+	var undo []func()
+	defer func() {
+		if err != nil {
+			s.closing.Store(true)
+			for i := len(undo) - 1; i >= 0; i-- {
+				undo[i]()
+			}
+		}
+	}()
+	if s.lock, err = lockDir(dir); err != nil {
+		return nil, err
+	}
+	undo = append(undo, func() { _ = s.lock.Close() })
+	if s.id, err = readIdentity(dir); err != nil {
+		return nil, err
+	}
+	if !s.id.Streams {
+		if _, e := os.Stat(filepath.Join(dir, "jetstream", "$G", "streams", streamLog)); e == nil {
+			o.Log.Warn("store.json is missing or was written before the streams: their content is taken over", "dir", dir)
+			s.id.Clean = false
+		}
+	}
+	s.info = Info{ID: s.id.ID, Epoch: s.id.Epoch + 1, Clean: s.id.Clean, Dir: dir, Opened: time.Now(), Durability: o.Durability}
+	s.id.Epoch, s.id.Clean, s.id.Opened = s.info.Epoch, o.Inspect && s.id.Clean, s.info.Opened
+	if err := s.id.write(dir); err != nil {
+		return nil, fmt.Errorf("queue: %s: %w", identityName, err)
+	}
+
+	// Before the server writes anything: see openSync.
+	disk, done, err := openSync(dir)
+	if err != nil {
+		return nil, fmt.Errorf("queue: %w", err)
+	}
+	s.syncDone = done
+	undo = append(undo, func() { _ = done() })
+	if disk != nil {
+		disk = o.syncWith(disk)
+	}
+	s.limit = o.MaxBytes / 100 * 95
+	conf := &server.Options{
+		ServerName: "soapway-" + s.id.ID, StoreDir: dir,
+		// Only has to be above our own limit. Without it the server would take
+		// a share of what is free today.
+		JetStreamMaxStore: 4*o.MaxBytes + 16<<30,
+	}
+	if disk == nil {
+		conf.SyncAlways, conf.SyncInterval = o.Durability == Strict, idleSync
+	}
+	if s.js, err = startServer(conf, o.Log, s.fail); err != nil {
+		return nil, err
+	}
+	undo = append(undo, s.js.stop)
+	logInfo, err := s.openStreams()
+	if err != nil {
+		return nil, err
+	}
+	if !s.id.Streams {
+		if disk != nil {
+			if err := disk(); err != nil {
+				return nil, err
+			}
+		}
+		s.id.Streams = true
+		if err := s.id.write(dir); err != nil {
+			return nil, fmt.Errorf("queue: %s: %w", identityName, err)
+		}
+	}
+	s.commit = newCommitter(s.js, disk, s.fail, o.Observer)
+	s.commit.durable.Store(logInfo.State.Last)
+	s.messages.Store(int64(logInfo.State.Messages))
+	if s.trim, err = openTrimmer(s, logInfo); err != nil {
+		return nil, err
+	}
+	s.run.Go(s.commit.run)
+	s.run.Go(s.trim.run)
+	return s, nil
+}
+
+func (s *Embedded) openStreams() (*streamInfo, error) {
+	// Dead letters may take what the log leaves, so each has its own bound and
+	// used is compared with the sum.
+	info, err := s.js.openStream(server.StreamConfig{Name: streamLog, Subjects: []string{subjectLog}, MaxBytes: s.limit}, s.id.Streams)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.js.openStream(server.StreamConfig{Name: streamDead, Subjects: []string{subjectDead + "*"}, MaxBytes: s.opt.MaxBytes}, s.id.Streams); err != nil {
+		return nil, err
+	}
+	subjects := []string{subjectAttempt + "*", subjectState + "*", subjectMark, subjectGone + "*"}
+	_, err = s.js.openStream(server.StreamConfig{Name: streamState, Subjects: subjects, MaxBytes: -1}, s.id.Streams)
+	if err != nil {
+		return nil, err
+	}
+	return info, s.measure()
+}
+
+// measure learns from the server how much the store holds.
+func (s *Embedded) measure() error {
+	var octets int64
+	for _, name := range []string{streamLog, streamDead, streamState} {
+		i, err := s.js.info(name)
+		if err != nil {
+			return err
+		}
+		octets += int64(i.State.Bytes)
+	}
+	s.used.Store(octets)
+	return nil
+}
+
+// fail ends the trust in the store, once.
+func (s *Embedded) fail(err error) {
+	if s.closing.Load() {
+		return
+	}
+	s.failOnce.Do(func() {
+		s.err = fmt.Errorf("queue: store failed: %w", err)
+		close(s.failed)
+		s.opt.Log.Error("the store can not be trusted any more and takes no messages", "dir", s.dir, "err", err)
+		s.opt.Observer.StoreError(err)
+	})
+}
+
+// Failed implements [Store].
+func (s *Embedded) Failed() <-chan struct{} { return s.failed }
+
+// Err implements [Store].
+func (s *Embedded) Err() error {
+	select {
+	case <-s.failed:
+		return s.err
+	default:
+		return nil
+	}
+}
+
+// usable says why a call can not even begin.
+func (s *Embedded) usable() error {
+	if s.closing.Load() {
+		return ErrClosed
+	}
+	if err := s.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	return nil
+}
+
+// OnCommit implements [Store].
+func (s *Embedded) OnCommit(f func(seq uint64, m *Message)) { s.commit.onCommit = f }
+
+// Put implements [Store]. m belongs to the store from the call on.
+func (s *Embedded) Put(ctx context.Context, m *Message) (uint64, error) {
+	if err := s.usable(); err != nil {
+		return 0, err
+	}
+	header, data, err := encodeMessage(m)
+	if err != nil {
+		return 0, err
+	}
+	size := recordOverhead + len(subjectLog) + len(headerMessage) + len(header) + len(data)
+	if s.used.Load()+int64(size) > s.limit {
+		return 0, fmt.Errorf("%w: %d octets of %d are used", ErrFull, s.used.Load(), s.opt.MaxBytes)
+	}
+	if err := s.roomOnDisk(); err != nil {
+		return 0, err
+	}
+	j := &job{rec: record{subjectLog, headerMessage, header, data}, size: size, msg: m}
+	j.urgent = s.opt.Durability == Strict
+	j.early = !j.urgent
+	s.used.Add(int64(size))
+	s.messages.Add(1)
+	if err := s.commit.do(ctx, j); err != nil {
+		if !errors.Is(err, ErrUnknown) {
+			s.used.Add(-int64(size))
+			s.messages.Add(-1)
+		}
+		return 0, err
+	}
+	return j.seq, nil
+}
+
+// roomOnDisk looks at the filesystem at most every 250 ms: the server must
+// never meet a full disk, after which its streams stay broken until a restart.
+func (s *Embedded) roomOnDisk() error {
+	if s.opt.MinFree < 0 {
+		return nil
+	}
+	now := int64(time.Since(s.started)) + 1
+	last := s.freeAt.Load()
+	if (last == 0 || now-last >= int64(250*time.Millisecond)) && s.freeAt.CompareAndSwap(last, now) {
+		free, err := s.opt.free(s.dir)
+		if err != nil {
+			err = fmt.Errorf("%w: %w", ErrFull, err)
+		} else if free < s.opt.MinFree {
+			err = fmt.Errorf("%w: %d octets are free on the disk, %d are kept", ErrFull, free, s.opt.MinFree)
+		}
+		s.freeError.Store(&err)
+	}
+	if p := s.freeError.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// Remove implements [Store].
+func (s *Embedded) Remove(seqs ...uint64) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	s.trim.remove(seqs)
+	return nil
+}
+
+// Bury implements [Store].
+func (s *Embedded) Bury(ctx context.Context, d *DeadLetter) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	token, err := subjectToken(d.ID)
+	if err != nil {
+		return err
+	}
+	header, data, err := encodeDead(d)
+	if err != nil {
+		return err
+	}
+	size := recordOverhead + len(subjectDead) + len(token) + len(headerDead) + len(header) + len(data)
+	if s.used.Load()+int64(size) > s.opt.MaxBytes {
+		return fmt.Errorf("%w: %d octets of %d are used", ErrFull, s.used.Load(), s.opt.MaxBytes)
+	}
+	_, err = s.js.get(streamDead, 0, subjectDead+token)
+	fresh := errors.Is(err, ErrNotFound)
+	if err := s.commit.do(ctx, &job{rec: record{subjectDead + token, headerDead, header, data}, size: size, urgent: true}); err != nil {
+		return err
+	}
+	s.used.Add(int64(size))
+	if !fresh {
+		return s.js.forget(streamDead, subjectDead+token, 1)
+	}
+	return nil
+}
+
+// Unbury implements [Store].
+func (s *Embedded) Unbury(ctx context.Context, ids ...string) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	subjects := make([]string, len(ids))
+	for i, id := range ids {
+		token, err := subjectToken(id)
+		if err != nil {
+			return err
+		}
+		subjects[i] = subjectDead + token
+	}
+	return s.commit.do(ctx, &job{urgent: true, call: func() error {
+		for _, subject := range subjects {
+			if err := s.js.forget(streamDead, subject, 0); err != nil {
+				return err
+			}
+		}
+		s.trim.poke() // room was made
+		return nil
+	}})
+}
+
+// SaveAttempts implements [Store].
+func (s *Embedded) SaveAttempts(id string, a []AttemptRecord) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	token, err := subjectToken(id)
+	if err != nil {
+		return err
+	}
+	if len(a) == 0 {
+		if seq, ok := s.attempts.LoadAndDelete(id); ok {
+			s.trim.forget(seq.(uint64)) // with the next pass: one request for each message that was tried twice is dear
+			return nil
+		}
+		if s.attemptsKnown.Load() {
+			return nil
+		}
+		return s.commit.do(context.Background(), &job{early: true, call: func() error { return s.js.forget(streamState, subjectAttempt+token, 0) }})
+	}
+	data, err := attemptsJSON(a)
+	if err != nil {
+		return err
+	}
+	j := &job{rec: record{subjectAttempt + token, headerValue, encodeValue(id, data), data}, size: recordOverhead + len(data), early: true}
+	if err := s.commit.do(context.Background(), j); err != nil {
+		return err
+	}
+	if old, ok := s.attempts.Swap(id, j.seq); ok {
+		s.trim.forget(old.(uint64))
+	} else if !s.attemptsKnown.Load() {
+		return s.js.forget(streamState, subjectAttempt+token, 1)
+	}
+	return nil
+}
+
+// ScanAttempts implements [Store].
+func (s *Embedded) ScanAttempts(ctx context.Context, f func(id string, a []AttemptRecord) error) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	latest := make(map[string][]AttemptRecord)
+	err := s.js.scan(ctx, scanRequest{stream: streamState, subject: subjectAttempt + "*"}, func(r scanned) error {
+		id, err := decodeValue(r.header(headerValue), r.data)
+		var a []AttemptRecord
+		if err == nil {
+			err = json.Unmarshal(r.data, &a)
+		}
+		if err != nil { // costs a count, no message
+			s.opt.Log.Error("attempts of a message can not be read", "subject", r.subject, "err", err)
+			return nil
+		}
+		old, ok := s.attempts.Swap(id, r.seq)
+		switch {
+		case ok && old.(uint64) > r.seq: // written since the scan began
+			s.attempts.Store(id, old)
+			s.trim.forget(r.seq)
+		case ok && old.(uint64) < r.seq:
+			s.trim.forget(old.(uint64))
+		}
+		latest[id] = a
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.attemptsKnown.Store(true)
+	for id, a := range latest {
+		if err := f(id, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SaveState implements [Store].
+func (s *Embedded) SaveState(ctx context.Context, name string, value []byte) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	token, err := subjectToken(name)
+	if err != nil {
+		return err
+	}
+	if len(value) > maxData {
+		return fmt.Errorf("%w: a state of %d octets", ErrTooLarge, len(value))
+	}
+	j := &job{urgent: true}
+	if len(value) == 0 {
+		j.call = func() error { return s.js.forget(streamState, subjectState+token, 0) }
+	} else {
+		j.rec = record{subjectState + token, headerValue, encodeValue(name, value), append([]byte(nil), value...)}
+		j.size = recordOverhead + len(value)
+	}
+	if err := s.commit.do(ctx, j); err != nil || len(value) == 0 {
+		return err
+	}
+	return s.js.forget(streamState, subjectState+token, 1)
+}
+
+// State implements [Store].
+func (s *Embedded) State(name string) ([]byte, error) {
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	token, err := subjectToken(name)
+	if err != nil {
+		return nil, err
+	}
+	b, _, err := s.value(subjectState + token)
+	return b, err
+}
+
+// value reads the last value of a subject of GW_STATE and its sequence there,
+// nil if there is none.
+func (s *Embedded) value(subject string) (b []byte, seq uint64, err error) {
+	m, err := s.js.get(streamState, 0, subject)
+	if errors.Is(err, ErrNotFound) {
+		return nil, 0, nil
+	}
+	if err == nil {
+		seq, err = strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if _, err := decodeValue(m.Header.Get(headerValue), m.Data); err != nil {
+		return nil, seq, fmt.Errorf("%w: %s: %w", ErrCorrupt, subject, err)
+	}
+	return m.Data, seq, nil
+}
+
+// Info implements [Store].
+func (s *Embedded) Info() Info {
+	i := s.info
+	i.Messages, i.Bytes = uint64(max(0, s.messages.Load())), uint64(max(0, s.used.Load()))
+	return i
+}
+
+// Close implements [Store].
+func (s *Embedded) Close() error {
+	if s.closing.Swap(true) {
+		return nil
+	}
+	s.trim.close() // its last pass goes through the committer
+	s.commit.close()
+	s.run.Wait()
+	err := s.Err()
+	s.js.stop()
+	// The server has written its last; the descriptor is still the first one,
+	// so an error of any write since the start comes up here.
+	if err == nil && s.commit.sync != nil {
+		err = s.commit.sync()
+	}
+	if err == nil && !s.opt.Inspect {
+		s.id.Clean = true
+		err = s.id.write(s.dir)
+	}
+	if e := s.syncDone(); err == nil {
+		err = e
+	}
+	if e := s.lock.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// chunkSubject names the record of what is removed in chunk k.
+func chunkSubject(k uint64) string { return subjectGone + strconv.FormatUint(k, 10) }
+
+func chunkOf(subject string) (uint64, error) {
+	return strconv.ParseUint(strings.TrimPrefix(subject, subjectGone), 10, 64)
+}

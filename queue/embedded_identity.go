@@ -1,0 +1,96 @@
+package queue
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// identityName holds what a store is, beside its streams.
+const identityName = "store.json"
+
+// identity is the content of store.json.
+type identity struct {
+	Format  int       `json:"format"`
+	ID      string    `json:"id"`
+	Epoch   uint64    `json:"epoch"`
+	Clean   bool      `json:"clean"`   // the last stop was orderly
+	Streams bool      `json:"streams"` // they were made once, so they must be there
+	Opened  time.Time `json:"opened"`
+}
+
+// readIdentity reads store.json. A missing one makes a new identity; what can
+// not be understood is an error and is left as it is.
+func readIdentity(dir string) (identity, error) {
+	name := filepath.Join(dir, identityName)
+	b, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		id, err := uuid.NewV7()
+		return identity{Format: Format, ID: id.String(), Clean: true}, err
+	}
+	if err != nil {
+		return identity{}, err
+	}
+	var id identity
+	if err := json.Unmarshal(b, &id); err != nil {
+		return identity{}, fmt.Errorf("queue: %s can not be read and was left as it is: %w", name, err)
+	}
+	if id.Format > Format {
+		return identity{}, fmt.Errorf("queue: %s: the store has format %d, this program knows %d (use a newer one)", name, id.Format, Format)
+	}
+	if id.Format < 1 || id.ID == "" {
+		return identity{}, fmt.Errorf("queue: %s is incomplete and was left as it is", name)
+	}
+	return id, nil
+}
+
+// write replaces store.json so that a power cut leaves the old or the new one.
+func (id identity) write(dir string) error {
+	b, err := json.MarshalIndent(id, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, identityName+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, identityName))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return err
+	}
+	return syncDir(dir)
+}
+
+// nearestDir returns dir, or the nearest directory above it that exists.
+func nearestDir(dir string) (string, error) {
+	for {
+		st, err := os.Stat(dir)
+		if err == nil {
+			if !st.IsDir() {
+				return "", fmt.Errorf("queue: %s is not a directory", dir)
+			}
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if !errors.Is(err, fs.ErrNotExist) || parent == dir {
+			return "", err
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,257 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// How many messages are asked for at once, and so what a scan holds in memory:
+// with their data they may be large.
+const (
+	scanBatch     = 1024
+	scanDataBatch = 64
+)
+
+// scanned is a message as a scan sees it.
+type scanned struct {
+	seq     uint64
+	subject string
+	size    int    // of the data
+	data    []byte // nil if only headers were asked for
+	msg     *nats.Msg
+}
+
+func (r scanned) header(name string) string { return r.msg.Header.Get(name) }
+
+type scanRequest struct {
+	stream  string
+	subject string // of one kind, empty for all
+	from    uint64
+	headers bool
+}
+
+// scan calls f for every message of a stream in order, by way of a consumer
+// that acknowledges nothing and lives no longer than the call.
+func (j *js) scan(ctx context.Context, q scanRequest, f func(scanned) error) (err error) {
+	name := "scan-" + strings.ReplaceAll(nats.NewInbox(), ".", "-")
+	cfg := server.ConsumerConfig{
+		Name: name, AckPolicy: server.AckNone, FilterSubject: q.subject, HeadersOnly: q.headers,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute, DeliverPolicy: server.DeliverAll,
+	}
+	if q.from > 1 {
+		cfg.DeliverPolicy, cfg.OptStartSeq = server.DeliverByStartSequence, q.from
+	}
+	if err := j.call("CONSUMER.CREATE."+q.stream+"."+name, server.CreateConsumerRequest{Stream: q.stream, Config: cfg}, nil); err != nil {
+		return err
+	}
+	defer func() {
+		if e := j.call("CONSUMER.DELETE."+q.stream+"."+name, nil, nil); err == nil {
+			err = e
+		}
+	}()
+	inbox := nats.NewInbox()
+	sub, err := j.api.SubscribeSync(inbox)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	next := "$JS.API.CONSUMER.MSG.NEXT." + q.stream + "." + name
+	batch := scanDataBatch
+	if q.headers {
+		batch = scanBatch
+	}
+	if err := sub.SetPendingLimits(-1, -1); err != nil { // batch is the limit
+		return err
+	}
+	request := []byte(`{"no_wait":true,"batch":` + strconv.Itoa(batch) + `}`)
+	expect := uint64(1) // delivery number: nothing may be lost between server and us
+	for {
+		if err := j.api.PublishRequest(next, inbox, request); err != nil {
+			return err
+		}
+		for n := 0; n < batch; n++ {
+			m, err := sub.NextMsgWithContext(ctx)
+			if err != nil {
+				return fmt.Errorf("queue: scan %s: %w", q.stream, err)
+			}
+			if st := m.Header.Get("Status"); st != "" && m.Reply == "" {
+				switch st {
+				case "404", "408": // nothing (more) is there
+					return nil
+				default:
+					return fmt.Errorf("queue: scan %s: status %s %s", q.stream, st, m.Header.Get("Description"))
+				}
+			}
+			r := scanned{subject: m.Subject, data: m.Data, msg: m, size: len(m.Data)}
+			delivery, err := r.place(m.Reply)
+			if err != nil || delivery != expect {
+				return fmt.Errorf("queue: scan %s: delivery %d, want %d (%q)", q.stream, delivery, expect, m.Reply)
+			}
+			expect++
+			if q.headers {
+				r.data = nil
+				if r.size, err = strconv.Atoi(m.Header.Get("Nats-Msg-Size")); err != nil {
+					return fmt.Errorf("queue: scan %s: size: %w", q.stream, err)
+				}
+			}
+			if err := f(r); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// place reads the sequence numbers of stream and consumer from a reply subject
+// $JS.ACK.STREAM.CONSUMER.DELIVERED.SEQ.DELIVERY.TIME.PENDING, of which newer
+// servers write a longer form with two more tokens in front of the stream and
+// possibly one behind.
+func (r *scanned) place(reply string) (delivery uint64, err error) {
+	t := strings.Split(reply, ".")
+	at := 5
+	if len(t) >= 11 {
+		at = 7
+	} else if len(t) != 9 {
+		return 0, errFormat
+	}
+	if r.seq, err = strconv.ParseUint(t[at], 10, 64); err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(t[at+1], 10, 64)
+}
+
+// Scan implements [Store]. What is missing in the log without having been
+// removed is reported to the observer and the log, and taken as removed from then on.
+func (s *Embedded) Scan(ctx context.Context, f func(seq uint64, m *Message, size int) error) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	last := s.commit.durable.Load()
+	next := s.trim.start() // what comes next if nothing is missing
+	stop := errors.New("end")
+	err := s.js.scan(ctx, scanRequest{stream: streamLog, from: next, headers: true}, func(r scanned) error {
+		if r.seq > last {
+			return stop
+		}
+		if r.seq > next {
+			s.trim.missing(next, r.seq-1)
+		}
+		next = r.seq + 1
+		if s.trim.removed(r.seq) {
+			s.trim.again(r.seq) // noted as removed, but a crash came before the deed
+			return nil
+		}
+		m, err := decodeHead(r.header(headerMessage))
+		if err != nil { // let the caller see it: Get tells more
+			s.opt.Log.Error("a message of the log can not be read", "seq", r.seq, "err", err)
+			m = &Message{}
+		}
+		return f(r.seq, m, r.size)
+	})
+	if err != nil && err != stop { //nolint:errorlint // our own value, never wrapped
+		return err
+	}
+	if next <= last {
+		s.trim.missing(next, last)
+	}
+	return nil
+}
+
+// Get implements [Store].
+func (s *Embedded) Get(seq uint64) (*Message, error) {
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	if seq == 0 || seq > s.commit.durable.Load() || s.trim.removed(seq) {
+		return nil, ErrNotFound
+	}
+	r, err := s.js.get(streamLog, seq, "")
+	if errors.Is(err, ErrNotFound) {
+		if s.trim.removed(seq) {
+			return nil, ErrNotFound
+		}
+		// Nothing removed it: the server says "not found" of what it can not read, too.
+		return nil, fmt.Errorf("%w: sequence %d is missing in the log", ErrCorrupt, seq)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := decodeMessage(r.Header.Get(headerMessage), r.Data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: sequence %d: %w", ErrCorrupt, seq, err)
+	}
+	return m, nil
+}
+
+// ScanDead implements [Store].
+func (s *Embedded) ScanDead(ctx context.Context, f func(d *DeadLetter, size int) error) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	type entry struct {
+		d    *DeadLetter
+		size int
+	}
+	var all []entry
+	err := s.js.scan(ctx, scanRequest{stream: streamDead, headers: true}, func(r scanned) error {
+		d, whole, err := decodeDead(r.header(headerDead), nil)
+		if err == nil && !whole { // so many attempts that they are in the data
+			var full *DeadLetter
+			if full, err = s.Dead(d.ID); err == nil {
+				d.Attempts = full.Attempts
+			} else if errors.Is(err, ErrNotFound) {
+				return nil
+			}
+		}
+		if err != nil {
+			s.opt.Log.Error("a dead letter can not be read", "subject", r.subject, "err", err)
+			return nil
+		}
+		all = append(all, entry{d, r.size})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.d.ID, b.d.ID) })
+	for _, e := range all {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f(e.d, e.size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Dead implements [Store].
+func (s *Embedded) Dead(id string) (*DeadLetter, error) {
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	token, err := subjectToken(id)
+	if err != nil {
+		return nil, ErrNotFound
+	}
+	r, err := s.js.get(streamDead, 0, subjectDead+token)
+	if err != nil {
+		return nil, err
+	}
+	data := r.Data
+	if data == nil {
+		data = []byte{}
+	}
+	d, _, err := decodeDead(r.Header.Get(headerDead), data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: dead letter %s: %w", ErrCorrupt, cut(id, 100), err)
+	}
+	return d, nil
+}

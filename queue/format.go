@@ -1,0 +1,386 @@
+package queue
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Format is the version of the records and of store.json. A store of a higher
+// version is not opened.
+//
+// A record of the log is a JetStream message on gw.in.00. Its one header is
+//
+//	Gw-Message: 1 ID ROUTE DESTINATION LANE OPERATION ACCEPTED META CRC
+//
+// and its data is the meta octets followed by the body. A dead letter, on
+// gw.dead.ID, has
+//
+//	Gw-Dead: 1 ID ROUTE DESTINATION LANE OPERATION ACCEPTED META BODY REPLY DIED REASON TEXT TYPE ATTEMPTS CRC
+//
+// and meta, body, reply and, where ATTEMPTS is empty, the JSON of the attempts
+// as its data. Attempts (gw.att.ID) and states (gw.st.NAME) are
+//
+//	Gw-Value: 1 KEY CRC
+//
+// with the value as data. Fields are separated by one space. A text is written
+// with every octet that is not printable ASCII, the space and the percent sign
+// as %XX, and an empty one as a single %. ACCEPTED and DIED are nanoseconds
+// since 1970, or % for no time; META, BODY and REPLY are lengths in octets. CRC
+// is the CRC-32C, in hexadecimal, of the fields before it and then the data.
+const Format = 1
+
+const (
+	headerMessage = "Gw-Message"
+	headerDead    = "Gw-Dead"
+	headerValue   = "Gw-Value"
+)
+
+const (
+	// maxPayload is what the embedded server takes as one message: far below
+	// the 32 MiB at which a record damages the index of its block.
+	maxPayload = 8 << 20
+	// maxData bounds meta and body of a message, so that its dead letter, with
+	// reply and attempts, still fits.
+	maxData = maxPayload - 512<<10
+	// maxFields bounds the fields of a message as written; the server refuses
+	// headers of 64 KiB and more, and a dead letter adds to them.
+	maxFields = 24 << 10
+	// maxKey bounds an id or a name as written in a subject.
+	maxKey = 1 << 10
+
+	maxReply        = 64 << 10  // of a dead letter
+	maxText         = 2 << 10   // of a dead letter, before it is written
+	maxInline       = 16 << 10  // attempts kept in a dead letter's header
+	maxAttemptsJSON = 256 << 10 // attempts kept at all
+	recordOverhead  = 22 + 4 + 8 + 16
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var errFormat = errors.New("record has another form")
+
+// checksum covers the fields as well, so that a message never comes back with
+// another one's destination or lane.
+func checksum(fields string, data []byte) uint32 {
+	return crc32.Update(crc32.Checksum([]byte(fields), castagnoli), castagnoli, data)
+}
+
+const hexDigits = "0123456789ABCDEF"
+
+// appendField appends a space and s as one field.
+func appendField(b []byte, s string) []byte {
+	b = append(b, ' ')
+	if s == "" {
+		return append(b, '%')
+	}
+	for i := range len(s) {
+		if c := s[i]; c > ' ' && c < 0x7f && c != '%' {
+			b = append(b, c)
+		} else {
+			b = append(b, '%', hexDigits[c>>4], hexDigits[c&15])
+		}
+	}
+	return b
+}
+
+func appendNumber(b []byte, n int) []byte { return strconv.AppendInt(append(b, ' '), int64(n), 10) }
+
+func appendTime(b []byte, t time.Time) []byte {
+	if t.IsZero() {
+		return append(b, ' ', '%')
+	}
+	return strconv.AppendInt(append(b, ' '), t.UnixNano(), 10)
+}
+
+func appendMessage(b []byte, m *Message) []byte {
+	b = strconv.AppendInt(b, Format, 10)
+	for _, s := range [...]string{m.ID, m.Route, m.Destination, m.Lane, m.Operation} {
+		b = appendField(b, s)
+	}
+	return appendNumber(appendTime(b, m.Accepted), len(m.Meta))
+}
+
+// seal appends the checksum of what b holds so far and of data.
+func seal(b, data []byte) string {
+	fields := string(b)
+	return string(strconv.AppendUint(append(b, ' '), uint64(checksum(fields, data)), 16))
+}
+
+// subjectToken writes s as one token of a subject.
+func subjectToken(s string) (string, error) {
+	plain := s != ""
+	for i := 0; i < len(s) && plain; i++ {
+		plain = isTokenByte(s[i])
+	}
+	if !plain {
+		b := make([]byte, 0, len(s)+16)
+		if s == "" {
+			b = append(b, '%')
+		}
+		for i := range len(s) {
+			if c := s[i]; isTokenByte(c) {
+				b = append(b, c)
+			} else {
+				b = append(b, '%', hexDigits[c>>4], hexDigits[c&15])
+			}
+		}
+		s = string(b)
+	}
+	if len(s) > maxKey {
+		return "", fmt.Errorf("%w: a key of %d octets", ErrTooLarge, len(s))
+	}
+	return s, nil
+}
+
+func isTokenByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
+}
+
+// encodeMessage returns the header value and the data of m's record.
+func encodeMessage(m *Message) (header string, data []byte, err error) {
+	if n := len(m.Meta) + len(m.Body); n > maxData {
+		return "", nil, fmt.Errorf("%w: %d octets, at most %d", ErrTooLarge, n, maxData)
+	}
+	b := appendMessage(make([]byte, 0, 256), m)
+	if len(b) > maxFields {
+		return "", nil, fmt.Errorf("%w: its id, names and lane take %d octets, at most %d", ErrTooLarge, len(b), maxFields)
+	}
+	data = make([]byte, 0, len(m.Meta)+len(m.Body))
+	data = append(append(data, m.Meta...), m.Body...)
+	return seal(b, data), data, nil
+}
+
+// fields reads the fields of a header value from the left; the first error stays.
+type fields struct {
+	rest string
+	err  error
+}
+
+func (f *fields) raw() string {
+	if f.err != nil {
+		return ""
+	}
+	if f.rest == "" {
+		f.err = errFormat
+		return ""
+	}
+	s, rest, _ := strings.Cut(f.rest, " ")
+	f.rest = rest
+	return s
+}
+
+func (f *fields) text() string {
+	s := f.raw()
+	if strings.IndexByte(s, '%') < 0 {
+		if s == "" && f.err == nil {
+			f.err = errFormat
+		}
+		return s
+	}
+	if s == "%" {
+		return ""
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			b = append(b, s[i])
+			continue
+		}
+		if i+2 >= len(s) {
+			f.err = errFormat
+			return ""
+		}
+		c, err := strconv.ParseUint(s[i+1:i+3], 16, 8)
+		if err != nil {
+			f.err = errFormat
+			return ""
+		}
+		b = append(b, byte(c))
+		i += 2
+	}
+	return string(b)
+}
+
+func (f *fields) number() int {
+	n, err := strconv.ParseUint(f.raw(), 10, 31)
+	if err != nil && f.err == nil {
+		f.err = errFormat
+	}
+	return int(n)
+}
+
+func (f *fields) time() time.Time {
+	s := f.raw()
+	if s == "%" || f.err != nil {
+		return time.Time{}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		f.err = errFormat
+	}
+	return time.Unix(0, n).UTC()
+}
+
+// message reads what all records of messages begin with.
+func (f *fields) message() (m *Message, meta int) {
+	if v := f.raw(); v != strconv.Itoa(Format) && f.err == nil {
+		f.err = fmt.Errorf("%w: version %q", errFormat, cut(v, 20))
+	}
+	m = &Message{ID: f.text(), Route: f.text(), Destination: f.text(), Lane: f.text(), Operation: f.text(), Accepted: f.time()}
+	return m, f.number()
+}
+
+func cut(s string, n int) string {
+	if len(s) > n {
+		return s[:n]
+	}
+	return s
+}
+
+// verify compares the checksum at the end of a header value with its fields and data.
+func verify(header string, data []byte) error {
+	i := strings.LastIndexByte(header, ' ')
+	if i < 0 {
+		return errFormat
+	}
+	want, err := strconv.ParseUint(header[i+1:], 16, 32)
+	if err != nil {
+		return errFormat
+	}
+	if checksum(header[:i], data) != uint32(want) {
+		return errors.New("checksum differs")
+	}
+	return nil
+}
+
+// decodeHead reads a message's header value without its data: neither Meta nor
+// Body is filled in, nor is the checksum compared.
+func decodeHead(header string) (*Message, error) {
+	f := fields{rest: header}
+	m, _ := f.message()
+	f.raw() // the checksum
+	return m, f.err
+}
+
+func decodeMessage(header string, data []byte) (*Message, error) {
+	if err := verify(header, data); err != nil {
+		return nil, err
+	}
+	f := fields{rest: header}
+	m, meta := f.message()
+	if f.err != nil {
+		return nil, f.err
+	}
+	if meta > len(data) {
+		return nil, errFormat
+	}
+	m.Meta, m.Body = data[:meta:meta], data[meta:]
+	return m, nil
+}
+
+// encodeDead returns the header value and the data of a dead letter. Reply and
+// text are cut, and of very many attempts the latest are kept: the message
+// itself never is.
+func encodeDead(d *DeadLetter) (header string, data []byte, err error) {
+	m := d.Message
+	if n := len(m.Meta) + len(m.Body); n > maxData {
+		return "", nil, fmt.Errorf("%w: %d octets, at most %d", ErrTooLarge, n, maxData)
+	}
+	reply := d.Reply[:min(len(d.Reply), maxReply)]
+	attempts, err := attemptsJSON(d.Attempts)
+	if err != nil {
+		return "", nil, err
+	}
+	b := appendMessage(make([]byte, 0, 512), m)
+	if len(b) > maxFields {
+		return "", nil, fmt.Errorf("%w: its id, names and lane take %d octets, at most %d", ErrTooLarge, len(b), maxFields)
+	}
+	b = appendNumber(appendNumber(b, len(m.Body)), len(reply))
+	b = appendTime(b, d.Died)
+	b = appendField(b, cut(d.Reason, 256))
+	b = appendField(b, cut(d.Text, maxText))
+	b = appendField(b, cut(d.ReplyType, 256))
+	data = make([]byte, 0, len(m.Meta)+len(m.Body)+len(reply)+len(attempts))
+	data = append(append(append(data, m.Meta...), m.Body...), reply...)
+	if inline := appendField(nil, string(attempts)); len(inline) <= maxInline {
+		b = append(b, inline...)
+	} else {
+		b = appendField(b, "")
+		data = append(data, attempts...)
+	}
+	return seal(b, data), data, nil
+}
+
+func attemptsJSON(a []AttemptRecord) ([]byte, error) {
+	if a == nil {
+		a = []AttemptRecord{}
+	}
+	for {
+		b, err := json.Marshal(a)
+		if err != nil || len(b) <= maxAttemptsJSON {
+			return b, err
+		}
+		a = a[len(a)/4+1:]
+	}
+}
+
+// decodeDead reads a dead letter. Without data (nil) only what the header tells
+// is filled in; whole then says whether the attempts are among it.
+func decodeDead(header string, data []byte) (d *DeadLetter, whole bool, err error) {
+	if data != nil {
+		if err := verify(header, data); err != nil {
+			return nil, false, err
+		}
+	}
+	f := fields{rest: header}
+	m, meta := f.message()
+	body, reply := f.number(), f.number()
+	d = &DeadLetter{Message: m, Died: f.time(), Reason: f.text(), Text: f.text(), ReplyType: f.text()}
+	attempts := f.text()
+	f.raw() // the checksum
+	if f.err != nil {
+		return nil, false, f.err
+	}
+	if data != nil {
+		if meta+body+reply > len(data) {
+			return nil, false, errFormat
+		}
+		m.Meta, m.Body = data[:meta:meta], data[meta:meta+body:meta+body]
+		if d.Reply = data[meta+body : meta+body+reply : meta+body+reply]; reply == 0 {
+			d.Reply = nil
+		}
+		if attempts == "" {
+			attempts = string(data[meta+body+reply:])
+		}
+	}
+	if attempts != "" {
+		if err := json.Unmarshal([]byte(attempts), &d.Attempts); err != nil {
+			return nil, false, fmt.Errorf("%w: %w", errFormat, err)
+		}
+		if len(d.Attempts) == 0 {
+			d.Attempts = nil
+		}
+	}
+	return d, attempts != "", nil
+}
+
+func encodeValue(key string, data []byte) (header string) {
+	return seal(appendField(strconv.AppendInt(nil, Format, 10), key), data)
+}
+
+func decodeValue(header string, data []byte) (key string, err error) {
+	if err := verify(header, data); err != nil {
+		return "", err
+	}
+	f := fields{rest: header}
+	if f.raw() != strconv.Itoa(Format) && f.err == nil {
+		f.err = errFormat
+	}
+	key = f.text()
+	return key, f.err
+}

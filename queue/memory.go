@@ -1,0 +1,440 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Memory is the in-memory twin of [Embedded]: the same meaning, no disk, no
+// goroutine and no time but that of package time, so that it works inside a
+// synctest bubble. Its failures are made by hand, see [Memory.FailNextSync],
+// [Memory.SetFull], [Memory.UnknownNext] and [Memory.Damage]. What it keeps is
+// encoded and decoded as on disk, so nobody holds memory in common with it.
+type Memory struct {
+	commit sync.Mutex // held for a whole commit, so that onCommit follows the sequence
+
+	mu       sync.Mutex
+	onCommit func(uint64, *Message)
+	data     *memoryData
+	info     Info
+	full     bool
+	unknown  int
+	syncErr  error
+	delay    time.Duration
+	closed   bool
+	err      error
+	failed   chan struct{}
+}
+
+// memoryData is what outlives a reopening.
+type memoryData struct {
+	last     uint64
+	log      map[uint64]memoryRecord
+	dead     map[string]memoryRecord
+	attempts map[string][]AttemptRecord
+	state    map[string][]byte
+}
+
+type memoryRecord struct {
+	header string
+	data   []byte
+}
+
+var _ Store = (*Memory)(nil)
+
+// NewMemory returns an empty store.
+func NewMemory() *Memory {
+	d := &memoryData{
+		log: make(map[uint64]memoryRecord), dead: make(map[string]memoryRecord),
+		attempts: make(map[string][]AttemptRecord), state: make(map[string][]byte),
+	}
+	return newMemory(d, Info{ID: "memory", Epoch: 1, Clean: true, Durability: Strict})
+}
+
+func newMemory(d *memoryData, i Info) *Memory {
+	i.Opened = time.Now()
+	return &Memory{data: d, info: i, failed: make(chan struct{})}
+}
+
+// Reopen returns the store as a new process finds it: after Close as a clean
+// one, otherwise as after a crash, with the old one out of use.
+func (s *Memory) Reopen() *Memory {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.info
+	i.Epoch++
+	i.Clean = s.closed && s.err == nil
+	s.closed = true
+	d := &memoryData{last: s.data.last, log: maps.Clone(s.data.log), dead: maps.Clone(s.data.dead), attempts: maps.Clone(s.data.attempts), state: maps.Clone(s.data.state)}
+	return newMemory(d, i)
+}
+
+// SetFull makes every Put fail with [ErrFull] until it is called with false.
+func (s *Memory) SetFull(full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full = full
+}
+
+// UnknownNext makes the next n Puts answer [ErrUnknown] although they are kept.
+func (s *Memory) UnknownNext(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unknown = n
+}
+
+// FailNextSync makes the next sync fail with err, which fails the store.
+func (s *Memory) FailNextSync(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.syncErr = err
+}
+
+// SetDelay makes every durable write take d.
+func (s *Memory) SetDelay(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay = d
+}
+
+// Damage makes the message with this number unreadable: Get answers [ErrCorrupt].
+func (s *Memory) Damage(seq uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, ok := s.data.log[seq]; ok {
+		r.data = append(slices.Clone(r.data), '!')
+		s.data.log[seq] = r
+	}
+}
+
+// usable must be called with mu held.
+func (s *Memory) usable() error {
+	switch {
+	case s.err != nil:
+		return fmt.Errorf("%w: %w", ErrClosed, s.err)
+	case s.closed:
+		return ErrClosed
+	}
+	return nil
+}
+
+// write makes a change durable: change is called with mu held, and done, if the
+// change is, without it.
+func (s *Memory) write(ctx context.Context, change func() error, done func()) error {
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	s.mu.Lock()
+	delay := s.delay
+	err := s.usable()
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	late := false
+	if delay > 0 {
+		timer := time.NewTimer(delay)
+		select {
+		case <-timer.C:
+		case <-ctx.Done(): // it is written all the same
+			late = true
+			<-timer.C
+		}
+	}
+	s.mu.Lock()
+	if err = s.usable(); err == nil {
+		err = change()
+	}
+	if err == nil && s.syncErr != nil {
+		err = fmt.Errorf("%w: %w", ErrUnknown, s.syncErr)
+		s.err = fmt.Errorf("queue: store failed: %w", s.syncErr)
+		s.syncErr = nil
+		close(s.failed)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if done != nil {
+		done()
+	}
+	if late {
+		return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
+	}
+	return nil
+}
+
+// OnCommit implements [Store].
+func (s *Memory) OnCommit(f func(seq uint64, m *Message)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onCommit = f
+}
+
+// Put implements [Store].
+func (s *Memory) Put(ctx context.Context, m *Message) (seq uint64, err error) {
+	header, data, err := encodeMessage(m)
+	if err != nil {
+		return 0, err
+	}
+	unknown := false
+	var told func(uint64, *Message)
+	err = s.write(ctx, func() error {
+		if s.full {
+			return ErrFull
+		}
+		if unknown = s.unknown > 0; unknown {
+			s.unknown--
+		}
+		s.data.last++
+		seq = s.data.last
+		s.data.log[seq] = memoryRecord{header, data}
+		told = s.onCommit
+		return nil
+	}, func() {
+		if told != nil {
+			told(seq, m)
+		}
+	})
+	if err == nil && unknown {
+		err = ErrUnknown
+	}
+	if err != nil {
+		return 0, err
+	}
+	return seq, nil
+}
+
+// Get implements [Store].
+func (s *Memory) Get(seq uint64) (*Message, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	r, ok := s.data.log[seq]
+	if !ok {
+		return nil, ErrNotFound
+	}
+	m, err := decodeMessage(r.header, slices.Clone(r.data))
+	if err != nil {
+		return nil, fmt.Errorf("%w: sequence %d: %w", ErrCorrupt, seq, err)
+	}
+	return m, nil
+}
+
+// Remove implements [Store].
+func (s *Memory) Remove(seqs ...uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return err
+	}
+	for _, seq := range seqs {
+		delete(s.data.log, seq)
+	}
+	return nil
+}
+
+// Scan implements [Store].
+func (s *Memory) Scan(ctx context.Context, f func(seq uint64, m *Message, size int) error) error {
+	s.mu.Lock()
+	err := s.usable()
+	log := maps.Clone(s.data.log)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for _, seq := range slices.Sorted(maps.Keys(log)) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		m, err := decodeHead(log[seq].header)
+		if err != nil {
+			m = &Message{}
+		}
+		if err := f(seq, m, len(log[seq].data)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Bury implements [Store].
+func (s *Memory) Bury(ctx context.Context, d *DeadLetter) error {
+	if _, err := subjectToken(d.ID); err != nil {
+		return err
+	}
+	header, data, err := encodeDead(d)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func() error {
+		s.data.dead[d.ID] = memoryRecord{header, data}
+		return nil
+	}, nil)
+}
+
+// ScanDead implements [Store].
+func (s *Memory) ScanDead(ctx context.Context, f func(d *DeadLetter, size int) error) error {
+	s.mu.Lock()
+	err := s.usable()
+	dead := maps.Clone(s.data.dead)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(dead), strings.Compare) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		d, _, err := decodeDead(dead[id].header, dead[id].data)
+		if err != nil {
+			continue
+		}
+		d.Meta, d.Body, d.Reply = nil, nil, nil
+		if err := f(d, len(dead[id].data)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Dead implements [Store].
+func (s *Memory) Dead(id string) (*DeadLetter, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	r, ok := s.data.dead[id]
+	if !ok {
+		return nil, ErrNotFound
+	}
+	d, _, err := decodeDead(r.header, slices.Clone(r.data))
+	if err != nil {
+		return nil, fmt.Errorf("%w: dead letter %s: %w", ErrCorrupt, cut(id, 100), err)
+	}
+	return d, nil
+}
+
+// Unbury implements [Store].
+func (s *Memory) Unbury(ctx context.Context, ids ...string) error {
+	return s.write(ctx, func() error {
+		for _, id := range ids {
+			delete(s.data.dead, id)
+		}
+		return nil
+	}, nil)
+}
+
+// SaveAttempts implements [Store].
+func (s *Memory) SaveAttempts(id string, a []AttemptRecord) error {
+	if _, err := subjectToken(id); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return err
+	}
+	if len(a) == 0 {
+		delete(s.data.attempts, id)
+	} else {
+		s.data.attempts[id] = slices.Clone(a)
+	}
+	return nil
+}
+
+// ScanAttempts implements [Store].
+func (s *Memory) ScanAttempts(ctx context.Context, f func(id string, a []AttemptRecord) error) error {
+	s.mu.Lock()
+	err := s.usable()
+	all := maps.Clone(s.data.attempts)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f(id, slices.Clone(all[id])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SaveState implements [Store].
+func (s *Memory) SaveState(ctx context.Context, name string, value []byte) error {
+	if _, err := subjectToken(name); err != nil {
+		return err
+	}
+	if len(value) > maxData {
+		return fmt.Errorf("%w: a state of %d octets", ErrTooLarge, len(value))
+	}
+	value = slices.Clone(value)
+	return s.write(ctx, func() error {
+		if len(value) == 0 {
+			delete(s.data.state, name)
+		} else {
+			s.data.state[name] = value
+		}
+		return nil
+	}, nil)
+}
+
+// State implements [Store].
+func (s *Memory) State(name string) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	return slices.Clone(s.data.state[name]), nil
+}
+
+// Info implements [Store].
+func (s *Memory) Info() Info {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.info
+	i.Messages = uint64(len(s.data.log))
+	for _, r := range s.data.log {
+		i.Bytes += uint64(recordOverhead + len(r.header) + len(r.data))
+	}
+	for _, r := range s.data.dead {
+		i.Bytes += uint64(recordOverhead + len(r.header) + len(r.data))
+	}
+	return i
+}
+
+// Failed implements [Store].
+func (s *Memory) Failed() <-chan struct{} { return s.failed }
+
+// Err implements [Store].
+func (s *Memory) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// Close implements [Store].
+func (s *Memory) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	if s.syncErr != nil {
+		s.err = fmt.Errorf("queue: store failed: %w", s.syncErr)
+	}
+	s.closed = true
+	return errors.Join(s.err)
+}
