@@ -16,9 +16,9 @@
 //
 // Exchange.Body may be read by one goroutine at a time, also after Serve has
 // returned: a node may still be reading when its answer is already there. It
-// implements io.Closer: Close may be called from any goroutine and makes a read
-// under way return. The listener does so itself before it goes on with the
-// connection. Errors are io.ErrUnexpectedEOF for a body that is shorter than
+// implements io.Closer: after Close, from any goroutine, reads fail, and over
+// HTTP a read under way returns as well. The listener does so itself before it
+// goes on with the connection. Errors are io.ErrUnexpectedEOF for a body that is shorter than
 // announced, [ErrBodyIdle] for silence, and otherwise what the connection or
 // its framing says; they are sticky.
 //

@@ -317,6 +317,39 @@ func TestFramedStreams(t *testing.T) {
 	}
 }
 
+// A reply that is there while the message is still being read costs nobody the
+// connection: the frame comes to its end, and the next one is served.
+func TestFramedEarlyAnswerWhileBodyIsRead(t *testing.T) {
+	readErr := make(chan error, 1)
+	addr, _ := listenFramed(t, FramedOptions{Length: 4, Buffer: 10}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+		if ex.Length < 10 {
+			return echoFrame(ctx, ex)
+		}
+		first := make(chan bool)
+		go func() {
+			io.ReadFull(ex.Body, make([]byte, 3))
+			close(first)
+			_, err := io.Copy(io.Discard, ex.Body)
+			readErr <- err
+		}()
+		<-first
+		return &proxy.Reply{Status: 413, Code: soapcodec.CodeTooLarge}
+	})
+	p := connect(t, addr)
+	p.send("\x00\x00\x00\x14abc")
+	if got := p.frame(4); !strings.Contains(got, ">TooLarge<") {
+		t.Errorf("got %q", got)
+	}
+	p.send("defgh")
+	if err := await(t, readErr, "end of reading"); err == nil {
+		t.Error("body: got no error after the reply")
+	}
+	p.send("ijklmnopqrst" + framed(4, "<b/>"))
+	if got := p.frame(4); got != "<b/>" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // A length over the limit ends the connection, after the replies that are due,
 // and what follows is never looked at.
 func TestFramedOverLimit(t *testing.T) {

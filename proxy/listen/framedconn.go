@@ -254,7 +254,7 @@ func (f *framedConn) stream(t *turn, n int64) (last bool, err error) {
 	}
 	b := &frameStream{f: f}
 	b.still.L = &b.mu
-	f.served.Go(func() { f.serve(t, b, n); b.shut() })
+	f.served.Go(func() { f.serve(t, b, n) })
 	<-t.ready
 	b.shut()
 	if b.err != nil {

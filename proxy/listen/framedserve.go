@@ -1,8 +1,10 @@
 package listen
 
 import (
+	"errors"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -45,16 +47,16 @@ func (b *wholeBody) Read(p []byte) (int, error) {
 }
 
 // frameStream is a request that is read from the connection while it is served.
-// As with HTTP, a node may still read it when the reply is there: Close makes
-// that read return, shut waits for it.
+// As with HTTP a node may still read it when the reply is there. Nothing needs
+// to interrupt that read: the rest of the frame has to come in any case before
+// the next one can.
 type frameStream struct {
 	f *framedConn
 
 	mu      sync.Mutex
-	still   sync.Cond
+	still   sync.Cond // signalled when reading becomes false
 	reading bool
 	closed  bool
-	cut     bool  // a read was interrupted: the frame cannot be read on
 	err     error // of the connection; sticky
 }
 
@@ -77,34 +79,30 @@ func (b *frameStream) Read(p []byte) (int, error) {
 	b.reading = false
 	b.still.Broadcast()
 	if err != nil && err != io.EOF {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = ErrBodyIdle
+		}
 		b.err = err
 		if !gentle(err) {
 			b.f.cancel(ErrGone)
-		}
-		if b.cut {
-			return n, errBodyClosed
 		}
 	}
 	return n, err
 }
 
-// Close ends the reading of the body. A read under way is interrupted, which
-// ends the connection after this reply.
+// Close makes later reads fail.
 func (b *frameStream) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	if b.reading {
-		b.cut = true
-		b.f.c.SetReadDeadline(past)
-	}
 	return nil
 }
 
+// shut closes the body and waits until nobody reads it: BodyIdle at most.
 func (b *frameStream) shut() {
-	b.Close()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.closed = true
 	for b.reading {
 		b.still.Wait()
 	}
