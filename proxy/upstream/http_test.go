@@ -607,7 +607,6 @@ func TestHTTPNoSecondTry(t *testing.T) {
 				_, err := n.Send(t.Context(), req)
 				return err
 			}
-			// Two pooled connections, so that a second try would find one.
 			if err := send(); err != nil {
 				t.Fatal(err)
 			}

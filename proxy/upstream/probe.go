@@ -1,0 +1,51 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+
+	"soapway/proxy"
+)
+
+// Probe implements [proxy.Node]: it connects, with TLS where the node has it,
+// and closes the connection again.
+func (n *HTTP) Probe(ctx context.Context) error {
+	dial, port := n.dial, "80"
+	if n.base.scheme == "https" {
+		dial, port = n.dialTLS, "443"
+	}
+	addr := n.base.host
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		addr = net.JoinHostPort(strings.Trim(addr, "[]"), port)
+	}
+	c, err := dial(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("upstream: %s: %w", n.Name(), err)
+	}
+	return c.Close()
+}
+
+// Probe implements [proxy.Node]: it connects, with TLS where the node has it,
+// and closes the connection again.
+func (n *Framed) Probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, n.opt.ConnectTimeout)
+	defer cancel()
+	raw, err := n.dialer.DialContext(ctx, "tcp", n.opt.Address)
+	if err == nil && n.opt.TLS != nil {
+		raw, err = handshake(ctx, raw, n.opt.TLS, n.opt.Address)
+	}
+	if err != nil {
+		return fmt.Errorf("upstream: %s: %w", n.Name(), err)
+	}
+	return raw.Close()
+}
+
+// Probe implements [proxy.Node]: what is inside the process can be reached.
+func (b *builtin) Probe(context.Context) error {
+	if b.closed.Load() {
+		return &proxy.SendError{Class: proxy.NotSent, Err: ErrClosed}
+	}
+	return nil
+}
