@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"soapway/proxy/balance"
@@ -44,12 +45,12 @@ var (
 // attempt sends the message to a node, and to the next one as long as it was
 // not sent, another node is left and the backend's timeout has not run out
 // (SPEC.md §4: sync tries again only not sent). It returns the answer's head
-// and the number of the node.
-func (c *call) attempt() (*Response, int, error) {
+// and the number of the node. tail is the end of the request's path that nodes
+// may get, see route.tail.
+func (c *call) attempt(req *Request, tail string) (*Response, int, error) {
 	b := c.route.backend
 	began := time.Now()
 	c.tries = tries{nodes: b.Nodes, tried: make([]bool, len(b.Nodes))}
-	req := c.request()
 	var failed error
 	for {
 		i := b.Policy.Pick(&c.tries)
@@ -57,7 +58,7 @@ func (c *call) attempt() (*Response, int, error) {
 			return nil, 0, failed
 		}
 		c.tries.tried[i] = true
-		req.Rest = c.route.rest(b.urls[i], c.target.path)
+		req.Rest = c.route.rest(b.urls[i], tail)
 		resp, err := c.try(b, i, req)
 		if err == nil {
 			return resp, i, nil
@@ -112,28 +113,37 @@ func (c *call) request() *Request {
 	req := &Request{
 		ID: c.ex.ID, Method: c.ex.Method,
 		Query: c.target.query, HasQuery: c.target.hasQuery,
-		Header: c.fwd.requestHeader(c.decoded),
+		Header: c.fields(),
 		Body:   c.msg.open, Length: c.msg.length, Once: c.msg.stream != nil,
 		Version:  c.version,
 		Timeouts: Timeouts{Connect: b.Connect, Answer: b.Answer},
 	}
+	req.Header[messageID] = []string{c.ex.ID}
+	b.addOwn(req.Header)
 	if b.HostClient {
 		req.Host = c.fwd.host
 	}
+	return req
+}
+
+// fields are those that describe the message and its way here, for a node or a
+// store.
+func (c *call) fields() http.Header {
+	h := c.fwd.requestHeader(c.decoded)
 	switch {
 	case c.ex.Framed:
-		framedHeader(req.Header, c.version, c.action)
+		framedHeader(h, c.version, c.action)
 	case c.recoded:
-		setType(req.Header, soapcodec.WithCharset(c.typ, "utf-8"))
+		setType(h, soapcodec.WithCharset(c.typ, "utf-8"))
 	}
 	if c.changed || c.decoded {
-		for k := range req.Header {
+		for k := range h {
 			if digest(k) {
-				delete(req.Header, k)
+				delete(h, k)
 			}
 		}
 	}
-	return req
+	return h
 }
 
 // graver chooses which of two errors of tries at different nodes is told: that

@@ -18,9 +18,10 @@ type sink struct {
 	buf  []byte
 }
 
-func (s *sink) Name() string    { return "http://node.test/svc" }
-func (s *sink) InFlight() int64 { return 0 }
-func (s *sink) Close()          {}
+func (s *sink) Name() string                { return "http://node.test/svc" }
+func (s *sink) Probe(context.Context) error { return nil }
+func (s *sink) InFlight() int64             { return 0 }
+func (s *sink) Close()                      {}
 
 func (s *sink) Send(_ context.Context, req *Request) (*Response, error) {
 	rc, err := req.Body()

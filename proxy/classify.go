@@ -37,7 +37,10 @@ func refuse(status int, code soapcodec.Code) *refusal {
 }
 
 func (r *refusal) with(key, value string) *refusal {
-	r.header = http.Header{key: []string{value}}
+	if r.header == nil {
+		r.header = http.Header{}
+	}
+	r.header[key] = []string{value}
 	return r
 }
 
@@ -96,6 +99,15 @@ func (c *call) answer(err error) *Reply {
 		// same types and is not the caller's fault.
 		c.outcome = OutcomeFailed
 		return c.backendFault(backend.code)
+	case errors.Is(err, ErrStoreUnknown):
+		c.outcome = OutcomeUnknown
+		return c.plain(refuse(statusBusy, soapcodec.CodeOutcomeUnknown).with("Gateway-Outcome", "unknown").with("Retry-After", retryAfter))
+	case errors.Is(err, ErrStoreTooLarge):
+		c.outcome = OutcomeRejected
+		return c.plain(refuse(statusTooLarge, soapcodec.CodeTooLarge))
+	case errors.Is(err, ErrStoreBusy):
+		c.outcome = OutcomeBusy
+		return c.plain(refuse(statusBusy, soapcodec.CodeBusy).with("Retry-After", retryAfter))
 	case errors.As(err, &disk):
 		c.outcome = OutcomeBusy
 		return c.plain(refuse(statusBusy, soapcodec.CodeBusy).with("Retry-After", retryAfter))

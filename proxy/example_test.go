@@ -20,9 +20,10 @@ func (quote) Send(context.Context, *proxy.Request) (*proxy.Response, error) {
 		Body: io.NopCloser(strings.NewReader(answer)), Length: int64(len(answer)),
 	}, nil
 }
-func (quote) Name() string    { return "http://quotes.test/" }
-func (quote) InFlight() int64 { return 0 }
-func (quote) Close()          {}
+func (quote) Name() string                { return "http://quotes.test/" }
+func (quote) InFlight() int64             { return 0 }
+func (quote) Probe(context.Context) error { return nil }
+func (quote) Close()                      {}
 
 func Example() {
 	table, err := proxy.Compile(proxy.TableOptions{Routes: []proxy.Route{{

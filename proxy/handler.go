@@ -69,7 +69,10 @@ func (c *call) serve() (*Reply, error) {
 	if err := c.read(); err != nil {
 		return nil, err
 	}
-	resp, node, err := c.attempt()
+	if c.route.Delivery == Queue {
+		return c.enqueue()
+	}
+	resp, node, err := c.attempt(c.request(), c.route.tail(c.target.path))
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +99,8 @@ type call struct {
 	recoded bool   // the charset was converted, or Content-Type names the wrong one
 	changed bool   // octets differ from those received
 	action  string // wsa:Action
+	// firstChild is the local name of the first child of Body.
+	firstChild string
 
 	msg   message
 	tries tries
@@ -180,7 +185,7 @@ func (c *call) admit() (unchecked bool, err error) {
 	case r == nil:
 		return false, refuse(statusMethod, "").with("Allow", c.cand.first().allow)
 	case r.passes(c.ex.Method), wsdl && r.WSDLPass:
-		c.route, c.fwd.route = r, r
+		c.route = r
 		return true, nil
 	}
 	c.route = r

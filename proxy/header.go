@@ -94,15 +94,14 @@ func headerBytes(h http.Header) int64 {
 // forwarding is what the fields towards a node depend on.
 type forwarding struct {
 	table   *Table
-	route   *route
 	ex      *Exchange
 	trusted bool
 	host    string // what the caller asked for
 	scheme  string // http or https, "" for framed
 }
 
-// requestHeader makes the end-to-end fields of a request (SPEC.md §3.8). With
-// decoded, the content coding was removed.
+// requestHeader makes the end-to-end fields of a request (SPEC.md §3.8), but for
+// the id and the backend's own. With decoded, the content coding was removed.
 func (f *forwarding) requestHeader(decoded bool) http.Header {
 	in := f.ex.Header
 	out := make(http.Header, len(in)+8)
@@ -137,16 +136,19 @@ func (f *forwarding) requestHeader(decoded bool) http.Header {
 		add(out, k, vv)
 	}
 	f.addTrace(out)
-	out[messageID] = []string{f.ex.ID}
-	for k, v := range f.route.backend.Headers {
-		for old := range out {
+	return out
+}
+
+// addOwn sets the backend's own fields in place of the caller's.
+func (b *backend) addOwn(h http.Header) {
+	for k, v := range b.Headers {
+		for old := range h {
 			if len(old) == len(k) && strings.EqualFold(old, k) {
-				delete(out, old)
+				delete(h, old)
 			}
 		}
-		out[k] = []string{v}
+		h[k] = []string{v}
 	}
-	return out
 }
 
 // digest reports whether a field has a digest of the content's octets, which is

@@ -17,11 +17,13 @@ func forward(t *testing.T, in http.Header, trusted bool, change func(*forwarding
 	ex := exchange("", "")
 	ex.ID = "id"
 	ex.Header = in
-	f := forwarding{table: &Table{via: "1.1 gateway"}, route: &route{backend: &backend{}}, ex: ex, trusted: trusted, host: "gw.test", scheme: "http"}
+	f := forwarding{table: &Table{via: "1.1 gateway"}, ex: ex, trusted: trusted, host: "gw.test", scheme: "http"}
 	if change != nil {
 		change(&f)
 	}
-	return f.requestHeader(decoded)
+	h := f.requestHeader(decoded)
+	h[messageID] = []string{ex.ID}
+	return h
 }
 
 func TestRequestHeader(t *testing.T) {
@@ -35,6 +37,7 @@ func TestRequestHeader(t *testing.T) {
 		trusted  bool
 		decoded  bool
 		change   func(*forwarding)
+		backend  Backend
 	}{
 		{name: "nothing"},
 		{
@@ -94,10 +97,8 @@ func TestRequestHeader(t *testing.T) {
 		{name: "no user agent is added", in: http.Header{"Accept": {"*/*"}}, want: http.Header{"Accept": {"*/*"}}},
 		{
 			name: "own credentials replace the caller's", in: http.Header{"authorization": {"Basic caller"}},
-			change: func(f *forwarding) {
-				f.route = &route{backend: &backend{Backend: Backend{Headers: map[string]string{"Authorization": "Bearer own"}}}}
-			},
-			want: http.Header{"Authorization": {"Bearer own"}},
+			backend: Backend{Headers: map[string]string{"Authorization": "Bearer own"}},
+			want:    http.Header{"Authorization": {"Bearer own"}},
 		},
 		{
 			name:   "IPv6 over TLS",
@@ -132,6 +133,7 @@ func TestRequestHeader(t *testing.T) {
 			}
 			in := c.in.Clone()
 			got := forward(t, in, c.trusted, c.change, c.decoded)
+			(&backend{Backend: c.backend}).addOwn(got)
 			if d := cmp.Diff(want, got); d != "" {
 				t.Errorf("requestHeader (-want +got):\n%s", d)
 			}

@@ -52,12 +52,21 @@ func (r *route) appends(u nodeURL) bool {
 	return false
 }
 
-// rest is what is appended to the path of node u for a request to path.
-func (r *route) rest(u nodeURL, path string) string {
-	if path == "" || !r.appends(u) {
+// tail is what follows the route's own path in that of a request; it outlives
+// a change of the route's path where a message is stored.
+func (r *route) tail(path string) string {
+	if path == "" || r.MatchNone {
 		return ""
 	}
 	return path[len(r.path):]
+}
+
+// rest is what is appended to the path of node u for a request with that tail.
+func (r *route) rest(u nodeURL, tail string) string {
+	if !r.appends(u) {
+		return ""
+	}
+	return tail
 }
 
 // mapLocation turns a node's Location into the one that the caller can use

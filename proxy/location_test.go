@@ -85,7 +85,7 @@ func TestRest(t *testing.T) {
 	} {
 		u := parseNodeURL(c.node)
 		r := compileRoute(Route{Match: Match{Path: c.match}}, 0, compileBackend(&Backend{Nodes: []Node{newNode(c.node)}}))
-		if got := r.rest(u, c.path); got != c.want {
+		if got := r.rest(u, r.tail(c.path)); got != c.want {
 			t.Errorf("route %q, node %s, path %q: rest is %q, want %q", c.match, c.node, c.path, got, c.want)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 func (c *call) log(route string, status int, took time.Duration) {
 	level := slog.LevelInfo
 	switch c.outcome {
-	case OutcomeFailed, OutcomeBusy:
+	case OutcomeFailed, OutcomeBusy, OutcomeUnknown:
 		level = slog.LevelWarn
 	case OutcomeInternal:
 		level = slog.LevelError

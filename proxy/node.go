@@ -152,6 +152,10 @@ type Node interface {
 	// closed, the try is cut.
 	Send(ctx context.Context, req *Request) (*Response, error)
 
+	// Probe asks whether the node can be reached, by connecting to it and no
+	// more. It sends nothing of any message and bounds its own time.
+	Probe(ctx context.Context) error
+
 	// Name is the node's URL without credentials and query, for metrics and
 	// logs. Its scheme and path also tell the Handler whether a length must be
 	// known before a send (framed) and how a Location is mapped.

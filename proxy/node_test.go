@@ -35,7 +35,8 @@ type sent struct {
 type node struct {
 	name   string
 	answer func(ctx context.Context, req *Request) (*Response, error)
-	unread bool // answer reads the body itself
+	unread bool  // answer reads the body itself
+	down   error // of Probe
 
 	mu   sync.Mutex
 	load int64
@@ -44,7 +45,10 @@ type node struct {
 
 func (n *node) Name() string    { return n.name }
 func (n *node) InFlight() int64 { return n.load }
-func (n *node) Close()          {}
+
+func (n *node) Probe(context.Context) error { return n.down }
+
+func (n *node) Close() {}
 
 func (n *node) Send(ctx context.Context, req *Request) (*Response, error) {
 	copied := *req

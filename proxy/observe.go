@@ -14,6 +14,8 @@ type Outcome string
 const (
 	OutcomeAnswered  Outcome = "answered"  // the backend's answer was passed on
 	OutcomeFault     Outcome = "fault"     // the backend's answer was a SOAP fault
+	OutcomeStored    Outcome = "stored"    // kept for later delivery
+	OutcomeUnknown   Outcome = "unknown"   // perhaps kept for later delivery
 	OutcomeRejected  Outcome = "rejected"  // refused here: no route, a bad message, a limit
 	OutcomeFailed    Outcome = "failed"    // the backend was down, timed out, broke off or answered non-SOAP
 	OutcomeBusy      Outcome = "busy"      // refused for load

@@ -22,6 +22,10 @@ type Options struct {
 	// Observer is told about exchanges and tries. Default: nobody.
 	Observer Observer
 
+	// Enqueuer keeps the messages of queue routes. Default: they are refused
+	// like messages for a store that is closed.
+	Enqueuer Enqueuer
+
 	// SpoolDir is where messages are checked that are larger than Buffer and
 	// must have a known length before they are sent (framed nodes and callers).
 	// Default: the system's folder for temporary files.
@@ -63,6 +67,25 @@ const (
 	OneWayNo
 )
 
+// Delivery is how messages of a route go on (SPEC.md §3.7).
+type Delivery uint8
+
+// The ways of delivery.
+const (
+	Sync  Delivery = iota // forwarded while the caller waits
+	Queue                 // stored, then delivered
+)
+
+// OrderBy says which stored messages of a route are delivered in the order of
+// their acceptance, one at a time.
+type OrderBy uint8
+
+// The orders.
+const (
+	OrderNone  OrderBy = iota // no order, as many at a time as the backend bears
+	OrderRoute                // all of the route
+)
+
 // Match are the conditions of a route; all that are set must hold. The zero
 // value matches everything.
 type Match struct {
@@ -99,6 +122,11 @@ type Route struct {
 
 	Backend *Backend
 	OneWay  OneWay
+
+	// Delivery says whether the caller waits for the backend.
+	Delivery Delivery
+	// OrderBy is the order in which stored messages are delivered.
+	OrderBy OrderBy
 
 	// Methods are passed through unchecked, besides POST, which carries SOAP.
 	Methods []string

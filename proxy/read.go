@@ -41,7 +41,7 @@ func (c *call) read() error {
 // readEmpty is a POST without a body: a fault, unless the route lets it pass.
 func (c *call) readEmpty() error {
 	r := c.cand.withoutBody()
-	if r == nil || !r.EmptyPost {
+	if r == nil || !r.EmptyPost || r.Delivery == Queue {
 		c.route = r
 		return &soapcodec.Fault{Code: soapcodec.CodeInvalidEnvelope, Reason: "The request has no body."}
 	}
@@ -87,6 +87,11 @@ func (c *call) readWhole(buf *buffer) error {
 		return c.messageError(err, dec)
 	}
 	c.take(dec.Facts())
+	if r.Delivery == Queue {
+		if err := refuseSequence(dec.Facts()); err != nil {
+			return err
+		}
+	}
 	if r.edits() {
 		if edits := dec.TakeEdits(); len(edits) > 0 {
 			out := newBuffer()
@@ -200,11 +205,11 @@ func (c *call) routeByFacts(f *soapcodec.Facts) (*route, error) {
 	return r, nil
 }
 
-func (c *call) choose(r *route) { c.route, c.fwd.route = r, r }
+func (c *call) choose(r *route) { c.route = r }
 
 // take keeps what later stages need of the envelope.
 func (c *call) take(f *soapcodec.Facts) {
-	c.version, c.action = f.Version, f.Action
+	c.version, c.action, c.firstChild = f.Version, f.Action, f.Operation.Local
 }
 
 // relabel notes that Content-Type needs another charset, so that label and

@@ -19,7 +19,7 @@ func (c *call) reply(resp *Response, node int) (*Reply, error) {
 	if resp.Body == nil || resp.Length == 0 || bodiless(c.ex.Method, resp.Status) {
 		return c.emptyReply(resp, node)
 	}
-	if resp.Length > c.route.limits.MaxMessage {
+	if resp.Length > c.route.replyLimits.MaxMessage {
 		return nil, &backendError{soapcodec.CodeReplyTooLarge, errTooLarge}
 	}
 	typ := first(resp.Header, "Content-Type")
@@ -162,7 +162,7 @@ type answer struct {
 // streaming beyond.
 func (a *answer) forHTTP() (*Reply, error) {
 	buf := newBuffer()
-	whole, err := buf.fill(a.resp.Body, a.route.limits.Buffer, a.resp.Length)
+	whole, err := buf.fill(a.resp.Body, a.route.replyLimits.Buffer, a.resp.Length)
 	if err != nil {
 		buf.release()
 		return nil, a.broken(&bodyError{err})
@@ -192,7 +192,7 @@ func (a *answer) forHTTP() (*Reply, error) {
 func (a *answer) checkWhole(dec *soapcodec.Decoder, raw []byte) error {
 	dec.SetOptions(a.route.check)
 	if a.coding != codingIdentity {
-		src := newBody(bytes.NewReader(raw), a.coding, a.route.limits)
+		src := newBody(bytes.NewReader(raw), a.coding, a.route.replyLimits)
 		rd, err := xmlstream.NewReader(src, a.charset)
 		if err != nil {
 			return err
@@ -294,7 +294,7 @@ func timedOut(err error) bool {
 func (a *answer) stream(prefix []byte) (*Reply, error) {
 	p := &pass{raw: true, dec: soapcodec.NewDecoder(a.route.check)}
 	p.tee = tee{src: io.MultiReader(bytes.NewReader(prefix), a.resp.Body), most: unlimited}
-	src := newBody(&p.tee, a.coding, a.route.limits)
+	src := newBody(&p.tee, a.coding, a.route.replyLimits)
 	rd, err := xmlstream.NewReader(src, a.charset)
 	if err != nil {
 		return a.failed(err)
@@ -315,7 +315,7 @@ func (a *answer) stream(prefix []byte) (*Reply, error) {
 // forFramed makes an answer fit for a caller that has neither status, media
 // type nor coding: the envelope in UTF-8 and of known length.
 func (a *answer) forFramed() (*Reply, error) {
-	lim := a.route.limits
+	lim := a.route.replyLimits
 	src := newBody(a.resp.Body, a.coding, lim)
 	hint := a.resp.Length
 	if a.coding != codingIdentity {
@@ -361,7 +361,7 @@ func (a *answer) spooled(prefix []byte, src io.Reader) (*Reply, error) {
 		return a.failed(err)
 	}
 	p := &pass{dec: soapcodec.NewDecoder(a.route.check)}
-	p.tee = tee{src: rd, most: a.route.limits.Buffer + headSlack, tooMuch: headFault}
+	p.tee = tee{src: rd, most: a.route.replyLimits.Buffer + headSlack, tooMuch: headFault}
 	p.dec.Reset(&p.tee)
 	f, n, err := spool(a.h.opt.SpoolDir, p)
 	a.codec.Add(p.tee.total())
@@ -423,7 +423,7 @@ func (c *call) passThrough() (*Reply, error) {
 	if c.ex.Length != 0 {
 		c.msg.stream = &stream{r: c.src}
 	}
-	resp, node, err := c.attempt()
+	resp, node, err := c.attempt(c.request(), c.route.tail(c.target.path))
 	if err != nil {
 		return nil, err
 	}

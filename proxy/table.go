@@ -15,15 +15,17 @@ type Table struct {
 	opt    TableOptions
 	via    string // value of our Via entry
 	byName map[string]*route
-	index  index
-	framed []*route // in list order: routes that a framed exchange can match
+	// backends has those that a route leads to, by name.
+	backends map[string]*backend
+	index    index
+	framed   []*route // in list order: routes that a framed exchange can match
 }
 
 // route is a compiled [Route].
 type route struct {
 	Route
 	order   int
-	limits  Limits
+	limits  Limits // of requests
 	backend *backend
 
 	path     string // exact path, or the path before "/*"
@@ -32,6 +34,8 @@ type route struct {
 	hostPort bool   // host has a port
 	headers  []fieldMatch
 	body     bool // a condition looks into the envelope
+
+	replyLimits Limits
 
 	decode soapcodec.Options // of requests
 	check  soapcodec.Options // of replies
@@ -65,7 +69,7 @@ func Compile(opt TableOptions) (*Table, error) {
 		return nil, err
 	}
 	opt.TrustedProxies = slices.Clone(opt.TrustedProxies)
-	t := &Table{opt: opt, via: "1.1 " + opt.Via, byName: make(map[string]*route, len(opt.Routes))}
+	t := &Table{opt: opt, via: "1.1 " + opt.Via, byName: make(map[string]*route, len(opt.Routes)), backends: map[string]*backend{}}
 
 	// Routes that share a Backend share its compiled form, and so its policy's state.
 	backends := map[*Backend]*backend{}
@@ -78,6 +82,7 @@ func Compile(opt TableOptions) (*Table, error) {
 		}
 		r := compileRoute(opt.Routes[i], i, b)
 		t.byName[r.Name] = r
+		t.backends[b.Name] = b
 		if r.MatchNone {
 			continue
 		}
@@ -102,6 +107,12 @@ func compileBackend(b *Backend) *backend {
 
 func compileRoute(r Route, order int, b *backend) *route {
 	c := &route{Route: r, order: order, limits: r.Limits.withDefaults(), backend: b}
+	c.replyLimits = c.limits
+	if r.Delivery == Queue {
+		// Stored as one record, so checked and held as a whole.
+		c.limits.MaxMessage = min(c.limits.MaxMessage, MaxStored)
+		c.limits.Buffer = c.limits.MaxMessage
+	}
 	m := r.Match
 	if r.MatchNone {
 		m = Match{}

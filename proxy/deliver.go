@@ -1,0 +1,252 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"soapway/soapcodec"
+	"soapway/xmlstream"
+)
+
+// The fields that tell a backend about the attempts of a stored message.
+const (
+	attemptField   = "Gateway-Attempt"
+	duplicateField = "Gateway-Possible-Duplicate"
+)
+
+// Try says which attempt of a stored message is made.
+type Try struct {
+	Attempt           int  // from 1
+	PossibleDuplicate bool // an earlier attempt may have been processed
+}
+
+// DeliveryResult is how an attempt for a stored message ended.
+type DeliveryResult struct {
+	Verdict Verdict
+
+	// Unhealthy counts against the backend: not sent, maybe processed, or a 502,
+	// 503 or 504 that is not SOAP.
+	Unhealthy bool
+
+	// Maybe says that the backend may have processed the message all the same.
+	Maybe bool
+
+	Status     int           // of the answer, 0 if there was none
+	Reason     string        // one line for an operator, without content of the message; "" when delivered
+	RetryAfter time.Duration // what the backend asked for
+	Reply      []byte        // the start of the answer, at most 64 KiB, unless it was delivered
+	ReplyType  string        // its Content-Type
+}
+
+// keptReply is how much of an answer a dead letter keeps.
+const keptReply = 64 << 10
+
+// Deliver makes one attempt for a stored message, by the present settings of
+// its route and backend: the nodes are tried as for any other message, the next
+// one as long as nothing was sent. When ctx ends before the answer is complete
+// the verdict is Aborted.
+func (h *Handler) Deliver(ctx context.Context, m *Stored, try Try) (result DeliveryResult) {
+	c := &call{h: h, t: h.table.Load(), ctx: ctx, ex: &Exchange{ID: m.ID, Method: http.MethodPost}}
+	defer func() {
+		c.tries.end()
+		if p := recover(); p != nil {
+			h.opt.Log.Error("delivery panicked", "id", m.ID, "route", m.Route, "panic", fmt.Sprint(p), slog.String("stack", string(debug.Stack())))
+			result = DeliveryResult{Verdict: VerdictRetry, Maybe: true, Reason: "internal error"}
+		}
+	}()
+	r := c.t.byName[m.Route]
+	if r == nil {
+		return DeliveryResult{Verdict: VerdictAborted, Reason: "the route is gone"}
+	}
+	c.choose(r)
+	meta, err := readMeta(m.Meta)
+	if err != nil {
+		return DeliveryResult{Verdict: VerdictDead, Reason: oneLine(err.Error())}
+	}
+	c.msg.data, c.msg.length, c.version = m.Body, int64(len(m.Body)), meta.version()
+	resp, _, err := c.attempt(c.storedRequest(meta, try), string(meta.Tail))
+	if err != nil {
+		return c.notAnswered(err)
+	}
+	return c.takeAnswer(resp)
+}
+
+// storedRequest is a stored message as nodes get it.
+func (c *call) storedRequest(meta *storedMeta, try Try) *Request {
+	b := c.route.backend
+	h := make(http.Header, len(meta.Header)+4)
+	for _, f := range meta.Header {
+		h[string(f[0])] = append(h[string(f[0])], string(f[1]))
+	}
+	h[messageID] = []string{c.ex.ID}
+	h[attemptField] = []string{strconv.Itoa(try.Attempt)}
+	if try.PossibleDuplicate {
+		h[duplicateField] = []string{"true"}
+	}
+	b.addOwn(h)
+	req := &Request{
+		ID: c.ex.ID, Method: c.ex.Method, Query: string(meta.Query), HasQuery: meta.HasQuery,
+		Header: h, Body: c.msg.open, Length: c.msg.length, Version: c.version,
+		Timeouts: Timeouts{Connect: b.Connect, Answer: b.Answer},
+	}
+	if b.HostClient {
+		req.Host = string(meta.Host)
+	}
+	return req
+}
+
+// notAnswered is the result of an attempt without an answer.
+func (c *call) notAnswered(err error) DeliveryResult {
+	var sent *SendError
+	if !errors.As(err, &sent) {
+		sent = &SendError{Class: Maybe, Err: err}
+	}
+	if c.ctx.Err() != nil {
+		return DeliveryResult{Verdict: VerdictAborted, Maybe: sent.Class != NotSent, Reason: oneLine(err.Error())}
+	}
+	return judgeError(sent)
+}
+
+// takeAnswer reads an answer to its end, under the same checks as for a caller
+// that waits, and judges it.
+func (c *call) takeAnswer(resp *Response) DeliveryResult {
+	a := &answerFacts{status: resp.Status, ownCredentials: len(c.route.backend.Headers) > 0, oneway: c.route.OneWay}
+	keep := &keeper{}
+	err := c.readAnswer(resp, a, keep)
+	c.tries.end()
+	if err != nil {
+		// It broke off: not a complete answer, so the message is maybe processed.
+		return c.notAnswered(&SendError{Class: Maybe, Timeout: timedOut(err), Err: err})
+	}
+	r := a.judge()
+	if r.Verdict == VerdictRetry {
+		r.RetryAfter = retryWish(resp.Header, time.Now())
+	}
+	if r.Verdict != VerdictDelivered && len(keep.b) > 0 {
+		r.Reply, r.ReplyType = keep.b, first(resp.Header, "Content-Type")
+	}
+	return r
+}
+
+// readAnswer reads the answer and fills in what it consists of. Its error is
+// one of the transport: the answer is not complete.
+func (c *call) readAnswer(resp *Response, a *answerFacts, keep *keeper) error {
+	if resp.Body == nil || resp.Length == 0 || bodiless(c.ex.Method, resp.Status) {
+		return nil
+	}
+	lim := c.route.replyLimits
+	ct, err := soapcodec.ParseContentType(first(resp.Header, "Content-Type"))
+	coding := contentCoding(resp.Header)
+	if resp.Framed {
+		ct, err, coding = soapcodec.ContentType{}, nil, codingIdentity
+	}
+	known := err == nil && ct.IsSOAP() && coding != codingUnknown
+	if coding == codingUnknown {
+		coding = codingIdentity
+	}
+	src := newBody(resp.Body, coding, lim)
+	keep.r = src
+	err = errNotEnvelope
+	dec := decoders.Get().(*soapcodec.Decoder)
+	defer decoders.Put(dec)
+	if known {
+		err = c.checkAnswer(dec, keep, ct.Charset)
+	}
+	c.codec.Add(src.n)
+	if err != nil {
+		// What is left may tell that the answer is cut or too large; else it
+		// frees the connection for the next message.
+		if _, rest := io.Copy(io.Discard, keep); rest != nil {
+			err = rest
+		}
+	}
+	var broken *bodyError
+	switch {
+	case errors.As(err, &broken):
+		return broken
+	case keep.n == 0 && src.wire.n == 0:
+	case errors.Is(err, errTooLarge):
+		a.content = contentLarge
+	case err != nil:
+		a.content = contentOther
+	default:
+		f := dec.Facts()
+		a.content, a.version = contentSOAP, f.Version
+		if isFault(f) {
+			a.content = contentFault
+			if f.Fault != nil {
+				a.code, a.sub = f.Fault.Code, f.Fault.Subcodes
+			}
+			if resp.Framed {
+				// A frame has no status; that of the version's HTTP binding stands for it.
+				a.status = http.StatusInternalServerError
+			}
+		}
+	}
+	return nil
+}
+
+var errNotEnvelope = errors.New("proxy: the answer is not an envelope")
+
+// checkAnswer reads an envelope with bounded memory.
+func (c *call) checkAnswer(dec *soapcodec.Decoder, r io.Reader, charset string) error {
+	rd, err := xmlstream.NewReader(r, charset)
+	if err != nil {
+		return err
+	}
+	dec.SetOptions(c.route.check)
+	dec.Reset(rd)
+	return dec.Finish()
+}
+
+// keeper keeps the first octets that are read through it.
+type keeper struct {
+	r io.Reader
+	b []byte
+	n int64
+}
+
+func (k *keeper) Read(p []byte) (int, error) {
+	n, err := k.r.Read(p)
+	k.n += int64(n)
+	if room := keptReply - len(k.b); room > 0 {
+		k.b = append(k.b, p[:min(n, room)]...)
+	}
+	return n, err
+}
+
+// Probe asks whether a backend can be reached, by connecting to its nodes all
+// at once: one is enough. The error is that of the first in their order.
+func (h *Handler) Probe(ctx context.Context, name string) error {
+	b := h.table.Load().backends[name]
+	if b == nil {
+		return fmt.Errorf("proxy: no route leads to a backend %s", cut(strconv.Quote(name), 100))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make([]error, len(b.Nodes))
+	var wg sync.WaitGroup
+	var up sync.Once
+	reached := false
+	for i, n := range b.Nodes {
+		wg.Go(func() {
+			if errs[i] = n.Probe(ctx); errs[i] == nil {
+				up.Do(func() { reached = true; cancel() })
+			}
+		})
+	}
+	wg.Wait()
+	if reached {
+		return nil
+	}
+	return fmt.Errorf("proxy: %s", strings.TrimPrefix(errs[0].Error(), "proxy: "))
+}

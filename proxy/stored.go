@@ -1,0 +1,237 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"soapway/soapcodec"
+)
+
+// Stored is a message that waits for its delivery, as a store keeps it. All
+// but Meta and Body is for the store to know; those two are for [Handler.Deliver].
+type Stored struct {
+	ID        string // UUIDv7, also the caller's Gateway-Message-Id
+	Route     string
+	Backend   string
+	Lane      string // messages of one lane keep their order; "" = no order
+	Operation string // local name of the first child of Body
+	Accepted  time.Time
+	Meta      []byte // what Body needs on its way; its form is that of storedMeta
+	Body      []byte // the octets that a node gets
+}
+
+// Receipt is what a store promises for a message that it has taken.
+type Receipt struct {
+	// Relaxed says that a power cut may still lose the message.
+	Relaxed bool
+}
+
+// An Enqueuer keeps messages for later. Internal/app gives the Handler one, so
+// that this package knows nothing of stores.
+type Enqueuer interface {
+	// Enqueue returns nil once m is kept as safely as the Receipt says. The
+	// error is, or wraps, one of ErrStoreBusy, ErrStoreTooLarge and
+	// ErrStoreUnknown. m and its octets belong to the store afterwards.
+	Enqueue(ctx context.Context, m *Stored) (Receipt, error)
+}
+
+// The reasons for which a message is not, or perhaps not, stored.
+var (
+	// ErrStoreBusy: the store is full, closed, failed or draining; nothing was kept.
+	ErrStoreBusy = errors.New("proxy: the store takes no messages")
+	// ErrStoreTooLarge: the message does not fit the store; nothing was kept.
+	ErrStoreTooLarge = errors.New("proxy: the message is larger than the store can keep")
+	// ErrStoreUnknown: whether the message was kept is not known.
+	ErrStoreUnknown = errors.New("proxy: whether the message was stored is not known")
+)
+
+// MaxStored is the most octets that a message on a queue route may have: it is
+// held in memory as a whole, and with its fields it must fit one record of the
+// store (8 MiB, of which a dead letter needs some for itself).
+const MaxStored = 7 << 20
+
+// storedMeta is what is kept of a request beside its octets: what the node
+// would have got, but for what the settings of the backend add at delivery.
+type storedMeta struct {
+	V        int         `json:"v"` // metaVersion
+	SOAP     string      `json:"soap"`
+	Framed   bool        `json:"framed,omitempty"`
+	Tail     octets      `json:"tail,omitempty"` // of the path, behind the route's prefix
+	Query    octets      `json:"query,omitempty"`
+	HasQuery bool        `json:"has_query,omitempty"`
+	Host     octets      `json:"host,omitempty"` // that the caller asked for
+	Action   octets      `json:"action,omitempty"`
+	Client   string      `json:"client,omitempty"`
+	Header   [][2]octets `json:"header,omitempty"`
+}
+
+const metaVersion = 1
+
+// octets is a string that survives JSON also where it is not UTF-8, which field
+// values and targets need not be: it is then written as an object whose one
+// member has each octet as a character.
+type octets string
+
+func (o octets) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(o)) {
+		return json.Marshal(string(o))
+	}
+	runes := make([]rune, len(o))
+	for i := range len(o) {
+		runes[i] = rune(o[i])
+	}
+	return json.Marshal(map[string]string{"octets": string(runes)})
+}
+
+func (o *octets) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, (*string)(o))
+	}
+	var m struct{ Octets string }
+	if err := json.Unmarshal(b, &m); err != nil {
+		return err
+	}
+	raw := make([]byte, 0, len(m.Octets))
+	for _, r := range m.Octets {
+		if r > 0xff {
+			return fmt.Errorf("%q is not an octet", r)
+		}
+		raw = append(raw, byte(r))
+	}
+	*o = octets(raw)
+	return nil
+}
+
+// kept reports whether a field, by its canonical name, stays with a stored
+// message (SPEC.md §3.8). Credentials do not: whoever reads the store must not
+// be able to speak for the caller.
+func kept(key string) bool {
+	switch key {
+	case "Cookie", "Authorization", "Expect", "Accept-Encoding", messageID:
+		return false
+	}
+	return !strings.HasPrefix(key, "Proxy-")
+}
+
+// enqueue stores the message, which has passed every check, and answers 202
+// (SPEC.md §3.7, §4: sent only once the message is durable).
+func (c *call) enqueue() (*Reply, error) {
+	if c.h.opt.Enqueuer == nil {
+		return nil, ErrStoreBusy
+	}
+	m, err := c.stored()
+	if err != nil {
+		return nil, err
+	}
+	// From here on the caller's leaving changes nothing: it may have left with
+	// the last octet, and would send the message again if it was not stored.
+	receipt, err := c.h.opt.Enqueuer.Enqueue(context.WithoutCancel(c.ctx), m)
+	if err != nil {
+		return nil, err
+	}
+	c.outcome = OutcomeStored
+	h := c.stamped(http.Header{"Location": []string{"/_gateway/messages/" + c.ex.ID}})
+	if receipt.Relaxed {
+		h[durability] = []string{"relaxed"}
+	}
+	return &Reply{Status: http.StatusAccepted, Header: h, Version: c.version, CloseConnection: c.bodyLeft()}, nil
+}
+
+// durability is the field by which a receipt says that it is not the strict one.
+const durability = "Gateway-Durability"
+
+// stored is the message as the store gets it.
+func (c *call) stored() (*Stored, error) {
+	meta := storedMeta{
+		V: metaVersion, SOAP: c.version.String(), Framed: c.ex.Framed,
+		Tail: octets(c.route.tail(c.target.path)), Query: octets(c.target.query), HasQuery: c.target.hasQuery,
+		Host: octets(c.fwd.host), Action: octets(c.action),
+	}
+	if c.ex.Client.IsValid() {
+		meta.Client = c.ex.Client.String()
+	}
+	for k, vv := range c.fields() {
+		if !kept(textproto.CanonicalMIMEHeaderKey(k)) {
+			continue
+		}
+		for _, v := range vv {
+			meta.Header = append(meta.Header, [2]octets{octets(k), octets(v)})
+		}
+	}
+	slices.SortStableFunc(meta.Header, func(a, b [2]octets) int { return strings.Compare(string(a[0]), string(b[0])) })
+	encoded, err := json.Marshal(&meta)
+	if err != nil {
+		return nil, err
+	}
+	m := &Stored{
+		ID: c.ex.ID, Route: c.route.Name, Backend: c.route.backend.Name, Operation: c.firstChild,
+		Accepted: c.ex.Received, Meta: encoded, Body: c.msg.own(),
+	}
+	if c.route.OrderBy == OrderRoute {
+		m.Lane = "route"
+	}
+	return m, nil
+}
+
+// own returns the octets of a message that is whole in memory, out of the
+// pool's hands. A buffer that is much too large is not worth keeping.
+func (m *message) own() []byte {
+	if m.buf == nil {
+		return m.data
+	}
+	if cap(m.buf.b) > len(m.data)+len(m.data)/8+512 {
+		return slices.Clone(m.data)
+	}
+	m.buf.detach()
+	return m.data
+}
+
+// readMeta takes Meta apart again.
+func readMeta(b []byte) (*storedMeta, error) {
+	m := new(storedMeta)
+	if err := json.Unmarshal(b, m); err != nil {
+		return nil, fmt.Errorf("proxy: stored message: %w", err)
+	}
+	if m.V != metaVersion {
+		return nil, fmt.Errorf("proxy: stored message: has form %d, this version knows %d", m.V, metaVersion)
+	}
+	return m, nil
+}
+
+func (m *storedMeta) version() soapcodec.Version {
+	if m.SOAP == soapcodec.V12.String() {
+		return soapcodec.V12
+	}
+	return soapcodec.V11
+}
+
+// nsReliable are the namespaces of WS-ReliableMessaging 1.0 and 1.1 or 1.2.
+var nsReliable = [...]string{
+	"http://schemas.xmlsoap.org/ws/2005/02/rm",
+	"http://docs.oasis-open.org/ws-rx/wsrm/200502",
+	"http://docs.oasis-open.org/ws-rx/wsrm/200702",
+}
+
+// refuseSequence is a fault for a mandatory Sequence block: its sender asks for
+// acknowledgements of WS-ReliableMessaging, which a queue cannot give, as it
+// will have answered long before the service sees the message (SPEC.md §6).
+func refuseSequence(f *soapcodec.Facts) error {
+	for i := range f.Headers {
+		b := &f.Headers[i]
+		if b.MustUnderstand && b.Name.Local == "Sequence" && slices.Contains(nsReliable[:], b.Name.Space) {
+			return &soapcodec.Fault{
+				Code: soapcodec.CodeMustUnderstand, NotUnderstood: []soapcodec.QName{b.Name},
+				Reason: "This route stores messages and does not take part in WS-ReliableMessaging sequences.",
+			}
+		}
+	}
+	return nil
+}
