@@ -318,11 +318,18 @@ func (l *loader) checkSites() {
 	}
 }
 
+// leastStore is the least that a store is good for: some messages of the
+// largest size, and room for what died.
+const leastStore = Size(64 << 20)
+
 func (l *loader) checkStore() {
 	s := &l.cfg.Store
 	if len(s.URL) > 0 {
 		l.need("store.dir", "is for the embedded store", "remove it or url")
 		return
+	}
+	if !s.MaxBytes.None() && s.MaxBytes < leastStore {
+		l.need("store.max_bytes", fmt.Sprintf("%v is too small for a store", s.MaxBytes), fmt.Sprintf("make it at least %v", leastStore))
 	}
 	for _, k := range []string{"replicas", "credentials", "tls", "monitor", "assume_synced"} {
 		l.need("store."+k, "is for a cluster", "set url, or remove it")

@@ -28,9 +28,7 @@ func (l *loader) checkRoutes() {
 		} else if len(r.SOAP.Accept) == 0 {
 			l.need(path+".soap.accept", "accepts no version", "write 1.1, 1.2 or both")
 		}
-		if r.Retry.Initial > r.Retry.Max {
-			l.need(path+".retry", "initial is longer than max", "")
-		}
+		l.checkDelivery(r, path)
 		if s := r.Shadow; s != nil && s.Backend != "" && l.cfg.Backends[s.Backend] == nil {
 			l.need(path+".shadow.backend", fmt.Sprintf("there is no backend %s", quote(s.Backend)), l.didYouMean(s.Backend, l.backendNames()))
 		}

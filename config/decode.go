@@ -282,11 +282,24 @@ func (l *loader) itemPaths(t reflect.Type, path string, items []*node) []string 
 	return paths
 }
 
-// setDefaults fills v, a fresh struct, from the tags of its type.
+// setDefaults fills v, a fresh struct, from the tags of its type. The slices of
+// defaults are shared between structs: decoding replaces slices, and nothing
+// writes to their items.
 func (l *loader) setDefaults(v reflect.Value) {
-	if v.Kind() != reflect.Struct || isLeaf(v.Type()) {
+	t := v.Type()
+	if t.Kind() != reflect.Struct || isLeaf(t) {
 		return
 	}
+	made, ok := l.defaults[t]
+	if !ok {
+		made = reflect.New(t).Elem()
+		l.makeDefaults(made)
+		l.defaults[t] = made
+	}
+	v.Set(made)
+}
+
+func (l *loader) makeDefaults(v reflect.Value) {
 	for _, f := range fieldsOf(v.Type()) {
 		fv := v.FieldByIndex(f.index)
 		switch {

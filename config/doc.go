@@ -32,6 +32,12 @@
 //
 // # Limits
 //
-// A file is at most 16 MiB, nests at most 64 levels and has at most 100,000
-// values once its aliases are followed.
+// A file is at most 16 MiB, a line 1 MiB; it nests at most 64 levels and has at
+// most 100,000 values once its aliases are followed. See source.go.
+//
+// # Specifications
+//
+// YAML 1.2, without merge keys, tags of other types, keys that are not plain
+// words, and more than one document. Names of fields and methods are tokens of
+// RFC 9110 §5.6.2; QNames follow Namespaces in XML.
 package config

@@ -133,7 +133,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte("listeners: [{address: ':0'}]\nroutes: [{name: a, match: {path: /a/*, action: \"${\"}, to: [builtin:echo]}]\n"))
 	f.Add([]byte("a: &a [*a]\n<<: *a\n? b\n: c\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if bytes.Contains(data, []byte("file:")) || bytes.Contains(data, []byte("ca")) || bytes.Contains(data, []byte("cert")) {
+		if bytes.Contains(data, []byte("file:")) || bytes.Contains(data, []byte("ca:")) || bytes.Contains(data, []byte("certificate")) {
 			return // would read files of this machine
 		}
 		cfg, err := LoadBytes("f", data, Options{Env: []string{"A=b"}})

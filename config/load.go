@@ -106,6 +106,7 @@ func newLoader(path string) (*loader, error) {
 		failed:      map[string]bool{},
 		failedBelow: map[string]bool{},
 		meant:       map[string]bool{},
+		defaults:    map[reflect.Type]reflect.Value{},
 	}, nil
 }
 
@@ -117,16 +118,17 @@ type loader struct {
 	cfg       *Config
 	problems  Problems
 
-	files       map[string]bool     // to watch
-	places      map[string]place    // of the value of each key that was written
-	keyPlaces   map[string]place    // of the key itself, where it stands in the file
-	set         []setKey            // every key that was written
-	setIndex    map[string]int      // path -> set
-	items       map[string][]string // path of a list -> paths of its items
-	failed      map[string]bool     // keys with a problem of their own
-	failedBelow map[string]bool     // keys with a problem further down
-	meant       map[string]bool     // keys that an unknown one was taken for
-	values      int                 // decoded so far
+	files       map[string]bool                // to watch
+	places      map[string]place               // of the value of each key that was written
+	keyPlaces   map[string]place               // of the key itself, where it stands in the file
+	set         []setKey                       // every key that was written
+	setIndex    map[string]int                 // path -> set
+	items       map[string][]string            // path of a list -> paths of its items
+	failed      map[string]bool                // keys with a problem of their own
+	failedBelow map[string]bool                // keys with a problem further down
+	meant       map[string]bool                // keys that an unknown one was taken for
+	values      int                            // decoded so far
+	defaults    map[reflect.Type]reflect.Value // of each struct type
 }
 
 // report notes a problem with a key.

@@ -18,7 +18,7 @@ var caseFiles = []string{"token", "empty", "notpem", "two"}
 
 // loadCase loads a case from a folder of its own, whose path comes out of the
 // texts again by the returned function.
-func loadCase(t *testing.T, c *golden.Case) (*Config, error, func(string) string) {
+func loadCase(t *testing.T, c *golden.Case) (*Config, func(string) string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range caseFiles {
@@ -34,14 +34,15 @@ func loadCase(t *testing.T, c *golden.Case) (*Config, error, func(string) string
 	}
 	env := strings.Split(string(c.File("env")), "\n")
 	cfg, err := Load(path, Options{Env: env})
-	return cfg, err, func(s string) string {
+	tidy := func(s string) string {
 		return strings.ReplaceAll(strings.ReplaceAll(s, dir+string(filepath.Separator), ""), dir, "$DIR")
 	}
+	return cfg, tidy, err
 }
 
 func TestGood(t *testing.T) {
 	golden.Run(t, "testdata/good-*.txtar", func(t *testing.T, c *golden.Case) {
-		cfg, err, tidy := loadCase(t, c)
+		cfg, tidy, err := loadCase(t, c)
 		if err != nil {
 			t.Fatalf("Load: %v", err)
 		}
@@ -82,7 +83,7 @@ func noZero(t *testing.T, v reflect.Value, path string) {
 
 func TestBad(t *testing.T) {
 	golden.Run(t, "testdata/bad-*.txtar", func(t *testing.T, c *golden.Case) {
-		cfg, err, tidy := loadCase(t, c)
+		cfg, tidy, err := loadCase(t, c)
 		problems, ok := errors.AsType[Problems](err)
 		if !ok || cfg != nil {
 			t.Fatalf("Load: got %v, %v, want problems and nothing else", cfg, err)

@@ -31,24 +31,22 @@ var notYet = []unbuilt{
 	{"backends.*.balance", isOneOf(BalanceLeastRequests, BalanceRoundRobin), "use least-requests or round-robin"},
 	{"backends.*.hash_by", nil, "use balance: least-requests or round-robin"},
 	{"backends.*.health", isNil, "nodes are only judged by the messages they get"},
-	{"backends.*.outlier", nil, "a node that cannot be reached is passed over message by message"},
-	{"backends.*.probe", nil, "nothing is stored in this version"},
+	{"backends.*.outlier.within", nil, "failures counts those in a row, however far apart"},
+	{"backends.*.outlier.eject", nil, "a backend that is down is tried again on the clock of probe"},
 	{"backends.*.max_concurrency", is(Count(none)), "max_connections works"},
 	{"backends.*.queue_wait", nil, "max_connections works"},
 	{"backends.*.proxy", isZero, "nodes are connected to directly"},
 	{"backends.*.resolve", nil, "names are looked up for each new connection"},
 	{"backends.*.redirects", is(RedirectsPass), "redirects are passed to the caller"},
 	{"backends.*.compress", is(CompressOff), "requests go on uncompressed"},
-	{"routes[].delivery", is(DeliverySync), "only sync works"},
-	{"routes[].hold", nil, "nothing is stored in this version"},
-	{"routes[].assurance", is(AtMostOnce), "sync routes are at-most-once"},
-	{"routes[].retry", nil, "nothing is stored in this version"},
-	{"routes[].order_by", isNoOrder, "nothing is stored in this version"},
-	{"routes[].on_dead", is(OnDeadContinue), "nothing is stored in this version"},
-	{"routes[].dedup", isNil, "nothing is stored in this version"},
-	{"routes[].reply", is(ReplyDiscard), "the caller of a sync route gets the answer"},
-	{"routes[].reply_keep", nil, "the caller of a sync route gets the answer"},
-	{"routes[].reply_hosts", isEmpty, "the caller of a sync route gets the answer"},
+	{"routes[].delivery", isOneOf(DeliverySync, DeliveryQueue), "use sync or queue"},
+	{"routes[].hold", nil, "use delivery: sync or queue"},
+	{"routes[].order_by", isBuiltOrder, "use route, which keeps the order of the whole route"},
+	{"routes[].on_dead", is(OnDeadContinue), "use continue"},
+	{"routes[].dedup", isNil, "a message that is sent twice is stored twice"},
+	{"routes[].reply", is(ReplyDiscard), "use discard; the caller of a sync route gets the answer"},
+	{"routes[].reply_keep", nil, "answers to stored messages are discarded"},
+	{"routes[].reply_hosts", isEmpty, "answers to stored messages are discarded"},
 	{"routes[].empty_post", is(EmptyPostRefuse), "a POST without a body is refused"},
 	{"routes[].soap.translate", is(TranslateNone), "messages keep their version"},
 	{"routes[].soap.strict", is(false), "input is taken leniently"},
@@ -64,11 +62,18 @@ var notYet = []unbuilt{
 	{"routes[].limits.concurrency", is(Count(none)), "max_connections of the listener and the backend work"},
 	{"routes[].auth", isNil, "protect the listener's address"},
 	{"routes[].allow", isEmpty, "protect the listener's address"},
-	{"routes[].store_credentials", is(false), "nothing is stored in this version"},
+	{"routes[].store_credentials", is(false), "give the backend credentials of its own by headers"},
 	{"routes[].shadow", isNil, "remove the key"},
 	{"routes[].redact", isEmpty, "bodies are never logged"},
-	{"routes[].quota", isNil, "nothing is stored in this version"},
-	{"store", nil, "nothing is stored in this version"},
+	{"routes[].quota", isNil, "store.max_bytes bounds what waits on all routes"},
+	{"store.url", isEmpty, "use dir, a store on this machine"},
+	{"store.replicas", nil, "use dir, a store on this machine"},
+	{"store.credentials", isZero, "use dir, a store on this machine"},
+	{"store.tls", isNil, "use dir, a store on this machine"},
+	{"store.monitor", isZero, "use dir, a store on this machine"},
+	{"store.assume_synced", is(false), "use dir, a store on this machine"},
+	{"store.encryption_key", isZero, "put dir on an encrypted filesystem"},
+	{"store.keep_delivered", is(Duration(0)), "what was delivered is removed"},
 	{"sites", isNil, "remove the key"},
 	{"admin.tls", isNil, "keep admin on loopback, or put a TLS proxy in front"},
 	{"admin.audit", isZero, "remove the key"},
@@ -93,7 +98,10 @@ func isOneOf(want ...any) func(any) bool {
 func isNil(v any) bool       { rv := reflect.ValueOf(v); return rv.Kind() == reflect.Pointer && rv.IsNil() }
 func isZero(v any) bool      { return reflect.ValueOf(v).IsZero() }
 func isEmpty(v any) bool     { return reflect.ValueOf(v).Len() == 0 }
-func isNoOrder(v any) bool   { o, ok := v.(OrderBy); return ok && (o.Kind == OrderNone || o.Kind == "") }
+func isBuiltOrder(v any) bool {
+	o, ok := v.(OrderBy)
+	return ok && (o.Kind == OrderNone || o.Kind == OrderRoute || o.Kind == "")
+}
 func isWSDLOff(v any) bool   { w, ok := v.(WSDL); return ok && w.Mode == WSDLOff }
 func isAccessOff(v any) bool { o, ok := v.(Output); return ok && o.Mode == OutputOff }
 func notSite(v any) bool     { n, ok := v.(NodeURL); return ok && n.Scheme != NodeSite }

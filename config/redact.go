@@ -2,10 +2,8 @@ package config
 
 import (
 	"bytes"
-	"encoding"
 	"fmt"
 	"maps"
-	"net/netip"
 	"reflect"
 	"regexp"
 	"slices"
@@ -130,14 +128,6 @@ func scalarText(v reflect.Value) string {
 		return *x
 	case fmt.Stringer:
 		return x.String()
-	case netip.Prefix:
-		return x.String()
-	case encoding.TextMarshaler:
-		text, err := x.MarshalText()
-		if err != nil {
-			return redacted
-		}
-		return string(text)
 	}
 	switch v.Kind() {
 	case reflect.Bool:

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
-	"golang.org/x/tools/txtar"
 
 	"soapway/internal/golden"
 )
@@ -94,12 +93,9 @@ func TestURLRedaction(t *testing.T) {
 // The printed configuration has no secret, and without secrets it loads again
 // to the same values.
 func TestRedacted(t *testing.T) {
-	arc, err := txtar.ParseFile("testdata/good-full.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := golden.Glob(t, "testdata/good-full.txtar")[0].File("gateway.yaml")
 	const value = "hunter2"
-	text := strings.ReplaceAll(string(arc.Files[0].Data), "file:token", value)
+	text := strings.ReplaceAll(string(file), "file:token", value)
 	cfg, err := LoadBytes("f", []byte(text), Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
+	"soapway/internal/golden"
 )
 
 // schemaKeys lists every key of the types, as setKey.schema names them, with
@@ -60,15 +60,12 @@ func TestSchema(t *testing.T) {
 // known and take the value that is written there; what is wrong with the file
 // is only what is not built yet.
 func TestEveryKey(t *testing.T) {
-	arc, err := txtar.ParseFile("testdata/bad-notyet.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := golden.Glob(t, "testdata/bad-notyet.txtar")[0].File("gateway.yaml")
 	l, err := newLoader("gateway.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.run(arc.Files[0].Data, Options{})
+	l.run(file, Options{})
 	for _, p := range l.problems {
 		if p.Message != "not available yet" {
 			t.Errorf("got %v, want nothing but what is not available yet", p)
@@ -108,9 +105,18 @@ func TestNotYetKeys(t *testing.T) {
 func TestNearest(t *testing.T) {
 	candidates := []string{"address", "protocol", "timeouts", "max_connections", "http", "https"}
 	for _, tt := range []struct{ word, want string }{
-		{"adress", "address"}, {"ADDRESS", "address"}, {"addresss", "address"}, {"adderss", "address"},
-		{"timeout", "timeouts"}, {"maxconnections", "max_connections"}, {"htps", "https"}, {"htp", "http"},
-		{"", ""}, {"zebra", ""}, {"x", ""}, {strings.Repeat("a", 10000), ""},
+		{"adress", "address"},
+		{"ADDRESS", "address"},
+		{"addresss", "address"},
+		{"adderss", "address"},
+		{"timeout", "timeouts"},
+		{"maxconnections", "max_connections"},
+		{"htps", "https"},
+		{"htp", "http"},
+		{"", ""},
+		{"zebra", ""},
+		{"x", ""},
+		{strings.Repeat("a", 10000), ""},
 	} {
 		if got := nearest(tt.word, candidates); got != tt.want {
 			t.Errorf("nearest(%.20q): got %q, want %q", tt.word, got, tt.want)

@@ -176,6 +176,9 @@ func (w *watch) run(ctx context.Context, events <-chan fsnotify.Event, errs <-ch
 					w.seen[f] = info
 				}
 			}
+			if w.differs(w.look()) {
+				touch() // in a folder that was not watched yet
+			}
 		}
 	}
 }
