@@ -45,7 +45,7 @@ type server struct {
 }
 
 var servers = []server{
-	{"php", func(port string) []string { return []string{"php", "-S", "127.0.0.1:" + port, "php/server.php"} }},
+	{"php", func(port string) []string { return []string{"php", "-q", "-S", "127.0.0.1:" + port, "php/server.php"} }},
 	{"npm-soap", func(port string) []string { return []string{"node", "node/server.js", port} }},
 	{"gsoap", func(port string) []string { return []string{depotBinary, "serve", port, "depot.wsdl"} }},
 }
