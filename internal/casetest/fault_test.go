@@ -60,7 +60,7 @@ func readFault(body []byte, contentType string) (*fault, error) {
 }
 
 // leakedInternals is what no answer of the gateway may contain.
-var leakedInternals = []string{"goroutine ", ".go:", "dial tcp", "127.0.0.1", "connection refused", "internal.test", "soapway/", "0x", "runtime"}
+var leakedInternals = []string{"goroutine ", ".go:", "dial tcp", "127.0.0.1", "connection refused", "internal.test", "soapway/", "0xc0", "runtime."}
 
 // ownFault requires a fault that the gateway made, in exact form: status,
 // media type and version agree, a code is there, nothing internal is named.

@@ -198,6 +198,7 @@ type run struct {
 	list []*outcome
 
 	follow *gateway // see following
+	logged int      // octets of the gateway's log when the case began
 }
 
 // An outcome is one exchange of a case.
@@ -262,6 +263,7 @@ func runCase(t *testing.T, c *testCase) {
 		t.Fatalf("case %s is neither asserted (caseChecks) nor listed in notYet", c.ID)
 	}
 	r := &run{testCase: c, f: shared(t), by: map[string]*outcome{}, cl: newClaims(c)}
+	r.logged = len(r.f.g.log.String())
 	drive := drivers[c.ID]
 	if drive == nil {
 		drive = drivePlain
