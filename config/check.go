@@ -331,9 +331,15 @@ func (l *loader) checkStore() {
 	if !s.MaxBytes.None() && s.MaxBytes < leastStore {
 		l.need("store.max_bytes", fmt.Sprintf("%v is too small for a store", s.MaxBytes), fmt.Sprintf("make it at least %v", leastStore))
 	}
-	for _, k := range []string{"replicas", "credentials", "tls", "monitor", "assume_synced"} {
-		l.need("store."+k, "is for a cluster", "set url, or remove it")
-	}
+	// As with listeners, a default asks for nothing.
+	const message, hint = "is for a cluster", "set url, or remove it"
+	var def Store
+	l.setDefaults(reflect.ValueOf(&def).Elem())
+	l.needIf(s.Replicas != def.Replicas, "store.replicas", message, hint)
+	l.needIf(s.Credentials != "", "store.credentials", message, hint)
+	l.needIf(s.TLS != nil, "store.tls", message, hint)
+	l.needIf(!s.Monitor.IsZero(), "store.monitor", message, hint)
+	l.needIf(s.AssumeSynced, "store.assume_synced", message, hint)
 }
 
 func (l *loader) route(name string) *Route {
