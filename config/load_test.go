@@ -61,7 +61,8 @@ func noZero(t *testing.T, v reflect.Value, path string) {
 		}
 		for _, f := range fieldsOf(v.Type()) {
 			fv := v.FieldByIndex(f.index)
-			if f.def != "" && fv.IsZero() && f.def != "false" && f.def != "0" && f.def != "0s" && f.typ != reflect.TypeFor[Rate]() {
+			mayBeZero := f.rules.zero || f.rules.ranged && f.rules.lo == 0 || f.typ.Kind() == reflect.Bool || f.typ == reflect.TypeFor[Rate]()
+			if f.def != "" && fv.IsZero() && !mayBeZero {
 				t.Errorf("%s.%s: got the zero value, want %s", path, f.key, f.def)
 			}
 			noZero(t, fv, joined(path, f.key))

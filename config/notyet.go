@@ -95,9 +95,9 @@ func isOneOf(want ...any) func(any) bool {
 	}
 }
 
-func isNil(v any) bool       { rv := reflect.ValueOf(v); return rv.Kind() == reflect.Pointer && rv.IsNil() }
-func isZero(v any) bool      { return reflect.ValueOf(v).IsZero() }
-func isEmpty(v any) bool     { return reflect.ValueOf(v).Len() == 0 }
+func isNil(v any) bool   { rv := reflect.ValueOf(v); return rv.Kind() == reflect.Pointer && rv.IsNil() }
+func isZero(v any) bool  { return reflect.ValueOf(v).IsZero() }
+func isEmpty(v any) bool { return reflect.ValueOf(v).Len() == 0 }
 func isBuiltOrder(v any) bool {
 	o, ok := v.(OrderBy)
 	return ok && (o.Kind == OrderNone || o.Kind == OrderRoute || o.Kind == "")
