@@ -29,10 +29,14 @@ type Options struct {
 	// Metrics serves /metrics. Default: the path does not exist.
 	Metrics http.Handler
 
+	// Queue is what the API shows and operates. Default: one without messages.
+	Queue Queue
+
 	// Version stands on the front page. Default: left out.
 	Version string
 
-	// Log receives refusals and what goes wrong on connections. Default: discard.
+	// Log receives refusals, a line for every change that somebody has made
+	// through the API, and what goes wrong on connections. Default: discard.
 	Log *slog.Logger
 }
 
@@ -40,6 +44,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Ready == nil {
 		o.Ready = func() []string { return nil }
+	}
+	if o.Queue == nil {
+		o.Queue = noQueue{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -40,7 +40,14 @@ func (s *Server) routes() http.Handler {
 		w.Header().Set("Allow", "GET, HEAD")
 		problem(w, http.StatusMethodNotAllowed, "only GET and HEAD are served here")
 	})
-	return mux
+	api := newAPI(s.opt)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isAPI(r.URL.Path) {
+			api.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // guard sets what holds for every answer and refuses who may not ask.
@@ -54,12 +61,12 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		switch {
 		case s.opt.Token == "" && !literalHost(r.Host):
-			problem(w, http.StatusMisdirectedRequest, "name this listener by its IP address or as localhost")
+			(&refusal{kind: kindHost, detail: "name this listener by its IP address or as localhost"}).answer(w, r)
 			return
 		case s.opt.Token != "" && !open(r.URL.Path) && !presents(r, want):
 			s.opt.Log.Warn("admin request without a valid token", "path", r.URL.Path, "client", r.RemoteAddr)
 			h.Set("WWW-Authenticate", `Bearer realm="gateway admin"`)
-			problem(w, http.StatusUnauthorized, "a bearer token is required")
+			(&refusal{kind: kindToken, detail: "a bearer token is required"}).answer(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -100,6 +107,7 @@ func (s *Server) front(w http.ResponseWriter, _ *http.Request) {
 		"/readyz        it takes requests, or why it does not",
 		"/metrics       Prometheus metrics",
 		"/debug/pprof/  profiles of the Go runtime",
+		"/api/v1/       stored messages; described by /api/v1/openapi.yaml",
 	} {
 		if s.opt.Metrics == nil && strings.HasPrefix(line, "/metrics") {
 			continue

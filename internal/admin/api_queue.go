@@ -1,0 +1,315 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// maxPage is the most messages that one page has.
+const maxPage = 1000
+
+// redacted stands for the value of a secret field.
+const redacted = "[redacted]"
+
+// yamlText is an answer that is YAML already.
+type yamlText []byte
+
+func (a *api) describe(*call) (any, error) { return yamlText(openAPI), nil }
+
+// Status is the answer of GET /status.
+type Status struct {
+	Version string     `json:"version,omitempty"`
+	Running bool       `json:"running"` // false: this is the store of a stopped gateway
+	Ready   bool       `json:"ready"`
+	Reasons []string   `json:"reasons,omitempty"` // why it is not ready
+	Store   *StoreInfo `json:"store,omitempty"`
+	Waiting int        `json:"waiting"`
+}
+
+func (a *api) status(*call) (any, error) {
+	s := Status{Version: a.version, Running: !a.stopped, Waiting: a.queue.Waiting()}
+	if s.Running {
+		s.Reasons = a.ready()
+		s.Ready = len(s.Reasons) == 0
+	}
+	if info, ok := a.queue.Store(); ok {
+		s.Store = &info
+	}
+	return s, nil
+}
+
+// Queues is the answer of GET /queues.
+type Queues struct {
+	Queues []RouteStats `json:"queues"`
+}
+
+func (a *api) queues(*call) (any, error) {
+	return Queues{append([]RouteStats{}, a.queue.Stats()...)}, nil
+}
+
+// Page is the answer of GET /queues/{route}/messages.
+type Page struct {
+	Messages []Entry `json:"messages"`
+	Next     string  `json:"next,omitempty"`
+}
+
+func (a *api) list(c *call) (any, error) {
+	f := Filter{Route: c.path("route"), State: c.query.Get("state"), Operation: c.query.Get("operation"), Text: c.query.Get("text"), After: c.query.Get("after")}
+	if err := f.check(kindParameter, c.query.Has("state"), c.query.Get("since"), c.query.Has("since")); err != nil {
+		return nil, err
+	}
+	var err error
+	if f.Limit, err = c.number("limit", maxPage); err != nil {
+		return nil, err
+	}
+	if err := a.knows(f.Route); err != nil {
+		return nil, err
+	}
+	page, next, err := a.queue.List(f)
+	if err != nil {
+		return nil, err
+	}
+	return Page{append([]Entry{}, page...), next}, nil
+}
+
+// check looks at the values that a caller has given, and fills in Since.
+func (f *Filter) check(k kind, hasState bool, since string, hasSince bool) error {
+	if hasState && !slices.Contains(states, f.State) {
+		return refusef(k, "state must be one of %s, got %s", strings.Join(states, ", "), quote(f.State))
+	}
+	if hasSince {
+		t, err := time.Parse(time.RFC3339Nano, since)
+		if err != nil {
+			return refusef(k, "since must be a time as in 2026-01-31T12:00:00Z, got %s", quote(since))
+		}
+		f.Since = t
+	}
+	return nil
+}
+
+// knows refuses a route that has nothing to do with the queue.
+func (a *api) knows(route string) error {
+	if !slices.ContainsFunc(a.queue.Stats(), func(s RouteStats) bool { return s.Route == route }) {
+		return refusef(kindRoute, "no route %s stores messages or has stored any", quote(route))
+	}
+	return nil
+}
+
+// Message is the answer of GET /messages/{id}. Octets that are not UTF-8 are in
+// the field whose name ends in base64.
+type Message struct {
+	Message        Entry         `json:"message"`
+	Attempts       []Attempt     `json:"attempts"`
+	Header         []HeaderField `json:"header"`
+	Envelope       string        `json:"envelope,omitempty"`
+	EnvelopeBase64 []byte        `json:"envelope_base64,omitempty"`
+	Reply          *Reply        `json:"reply,omitempty"`
+}
+
+// HeaderField is a header field as it is shown.
+type HeaderField struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Reply is the last answer to a dead letter.
+type Reply struct {
+	Type       string `json:"type,omitempty"`
+	Body       string `json:"body,omitempty"`
+	BodyBase64 []byte `json:"body_base64,omitempty"`
+}
+
+func (a *api) show(c *call) (any, error) {
+	d, err := a.queue.Get(c.path("id"))
+	if err != nil {
+		return nil, err
+	}
+	m := &Message{
+		Message:  d.Entry,
+		Attempts: append([]Attempt{}, d.Attempts...),
+		Header:   make([]HeaderField, 0, len(d.Header)),
+	}
+	for _, f := range d.Header {
+		if f.Secret || secret(f.Name) {
+			f.Value = redacted
+		}
+		m.Header = append(m.Header, HeaderField{f.Name, f.Value})
+	}
+	m.Envelope, m.EnvelopeBase64 = asText(d.Envelope)
+	if len(d.Reply) > 0 || d.ReplyType != "" {
+		m.Reply = &Reply{Type: d.ReplyType}
+		m.Reply.Body, m.Reply.BodyBase64 = asText(d.Reply)
+	}
+	return m, nil
+}
+
+func asText(b []byte) (text string, other []byte) {
+	if utf8.Valid(b) {
+		return string(b), nil
+	}
+	return "", b
+}
+
+// secretWords in the name of a field make its value one that is never shown:
+// Authorization and its kin, cookies, and what applications invent.
+var secretWords = []string{"auth", "cookie", "token", "secret", "passw", "credential", "api-key", "apikey", "access-key", "session", "signature"}
+
+func secret(name string) bool {
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	return slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(name, w) })
+}
+
+func (a *api) replay(c *call) (any, error) {
+	id := c.path("id")
+	err := a.queue.Replay(c.r.Context(), id)
+	a.changed(c, "replay", err, "message", id)
+	return nil, err
+}
+
+func (a *api) drop(c *call) (any, error) {
+	id := c.path("id")
+	err := a.queue.Drop(c.r.Context(), id)
+	a.changed(c, "drop", err, "message", id)
+	return nil, err
+}
+
+func (a *api) pause(c *call) (any, error) {
+	err := a.queue.Pause(c.r.Context(), c.path("route"))
+	a.changed(c, "pause", err, "route", c.path("route"))
+	return nil, err
+}
+
+func (a *api) resume(c *call) (any, error) {
+	err := a.queue.Resume(c.r.Context(), c.path("route"))
+	a.changed(c, "resume", err, "route", c.path("route"))
+	return nil, err
+}
+
+func (a *api) flush(c *call) (any, error) {
+	err := a.queue.Flush(c.r.Context(), c.path("route"))
+	a.changed(c, "flush", err, "route", c.path("route"))
+	return nil, err
+}
+
+// Count is the answer of a change of many messages.
+type Count struct {
+	Count int `json:"count"`
+}
+
+func (a *api) replayAll(c *call) (any, error) {
+	f, err := a.filter(c)
+	if err != nil {
+		return nil, err
+	}
+	if f.State != "" && f.State != "dead" {
+		return nil, refusef(kindBody, "only dead letters can be replayed, got state %s", f.State)
+	}
+	n, err := a.queue.ReplayAll(c.r.Context(), f)
+	return a.counted(c, "replay", f, n, err)
+}
+
+func (a *api) dropAll(c *call) (any, error) {
+	f, err := a.filter(c)
+	if err != nil {
+		return nil, err
+	}
+	n, err := a.queue.DropAll(c.r.Context(), f)
+	return a.counted(c, "drop", f, n, err)
+}
+
+// counted ends a change of many messages; one that breaks off tells how far it came.
+func (a *api) counted(c *call, action string, f Filter, n int, err error) (any, error) {
+	what := []any{"route", f.Route, "count", n}
+	for _, v := range [][2]string{{"state", f.State}, {"operation", f.Operation}, {"text", f.Text}} {
+		if v[1] != "" {
+			what = append(what, v[0], v[1])
+		}
+	}
+	if !f.Since.IsZero() {
+		what = append(what, "since", f.Since)
+	}
+	a.changed(c, action, err, what...)
+	if err != nil {
+		e := *asRefusal(err)
+		e.count = n
+		return nil, &e
+	}
+	return Count{n}, nil
+}
+
+// filter reads the body of a change of many messages: one object of strings,
+// no name unknown or twice, nothing behind it. A slip of the fingers must not
+// drop more than was meant.
+func (a *api) filter(c *call) (Filter, error) {
+	f := Filter{Route: c.path("route")}
+	if !utf8.Valid(c.body) {
+		return f, refusef(kindBody, "the body is not UTF-8")
+	}
+	given, err := flatObject(c.body)
+	if err != nil {
+		return f, refusef(kindBody, "%v", err)
+	}
+	for name, v := range given {
+		switch name {
+		case "state":
+			f.State = v
+		case "operation":
+			f.Operation = v
+		case "text":
+			f.Text = v
+		case "since":
+		default:
+			return f, refusef(kindBody, "there is no filter %s: use state, operation, since, text", quote(name))
+		}
+		if v == "" {
+			return f, refusef(kindBody, "filter %s is empty: leave it out to select all", name)
+		}
+	}
+	since, hasSince := given["since"]
+	if err := f.check(kindBody, f.State != "", since, hasSince); err != nil {
+		return f, err
+	}
+	return f, a.knows(f.Route)
+}
+
+// flatObject reads a JSON object whose values are strings.
+func flatObject(b []byte) (map[string]string, error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("the body is no JSON object")
+	}
+	fields := map[string]string{}
+	for d.More() {
+		k, err := d.Token()
+		if err != nil {
+			return nil, fmt.Errorf("the body is not JSON: %w", err)
+		}
+		name, _ := k.(string) // the decoder lets nothing else pass
+		v, err := d.Token()
+		if err != nil {
+			return nil, fmt.Errorf("the body is not JSON: %w", err)
+		}
+		s, ok := v.(string)
+		if !ok {
+			return nil, fmt.Errorf("the value of %s is no string", quote(name))
+		}
+		if _, twice := fields[name]; twice {
+			return nil, fmt.Errorf("%s is given twice", quote(name))
+		}
+		fields[name] = s
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, fmt.Errorf("the body is not JSON: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("there is more behind the object")
+	}
+	return fields, nil
+}

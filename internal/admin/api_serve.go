@@ -1,0 +1,264 @@
+package admin
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	apiPath = "/api/v1"
+
+	// maxBody bounds the bodies of requests.
+	maxBody = 64 << 10
+	// bulkTimeout is how long a change of many messages may take.
+	bulkTimeout = time.Hour
+)
+
+//go:embed openapi.yaml
+var openAPI []byte
+
+// api serves /api/v1.
+type api struct {
+	queue   Queue
+	ready   func() []string
+	version string
+	trusted bool // every caller has shown the token
+	stopped bool // there is no gateway, only its store
+	log     *slog.Logger
+	mux     *http.ServeMux
+}
+
+// An endpoint is one method of one path. do returns what the answer's JSON
+// is, nil for 204.
+type endpoint struct {
+	method string
+	path   string
+	params []string // of the query
+	body   bool     // there is one, JSON
+	do     func(*api, *call) (any, error)
+}
+
+// A call is a request that an endpoint can take.
+type call struct {
+	r     *http.Request
+	query url.Values
+	body  []byte
+}
+
+func (c *call) path(name string) string { return c.r.PathValue(name) }
+
+var listParams = []string{"state", "operation", "since", "text", "after", "limit"}
+
+// endpoints are all of the API; openapi.yaml describes exactly these.
+var endpoints = []endpoint{
+	{"GET", "/openapi.yaml", nil, false, (*api).describe},
+	{"GET", "/status", nil, false, (*api).status},
+	{"GET", "/queues", nil, false, (*api).queues},
+	{"GET", "/queues/{route}/messages", listParams, false, (*api).list},
+	{"POST", "/queues/{route}/pause", nil, false, (*api).pause},
+	{"POST", "/queues/{route}/resume", nil, false, (*api).resume},
+	{"POST", "/queues/{route}/flush", nil, false, (*api).flush},
+	{"POST", "/queues/{route}/replay", nil, true, (*api).replayAll},
+	{"POST", "/queues/{route}/drop", nil, true, (*api).dropAll},
+	{"GET", "/messages/{id}", nil, false, (*api).show},
+	{"POST", "/messages/{id}/replay", nil, false, (*api).replay},
+	{"DELETE", "/messages/{id}", nil, false, (*api).drop},
+}
+
+// newAPI returns the API for o, whose defaults are filled in.
+func newAPI(o Options) *api {
+	a := &api{queue: o.Queue, ready: o.Ready, version: o.Version, trusted: o.Token != "", log: o.Log, mux: http.NewServeMux()}
+	byPath := map[string]map[string]*endpoint{}
+	for i := range endpoints {
+		e := &endpoints[i]
+		if byPath[e.path] == nil {
+			byPath[e.path] = map[string]*endpoint{}
+		}
+		byPath[e.path][e.method] = e
+	}
+	for path, methods := range byPath {
+		a.mux.Handle(apiPath+path, a.methods(methods))
+	}
+	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		(&refusal{kind: kindPath, detail: "see " + apiPath + "/openapi.yaml"}).answer(w, r)
+	})
+	return a
+}
+
+// Local returns the API over q for this process alone: nothing guards it, and
+// what needs a running gateway is refused by q itself. The store of a gateway
+// that is stopped is operated through it, by the code that operates a running one.
+func Local(q Queue, opt Options) http.Handler {
+	opt.Queue = q
+	a := newAPI(opt.withDefaults())
+	a.stopped = true
+	a.trusted = true // there is no browser between
+	return a
+}
+
+// isAPI tells the paths of the API, also those that it does not have.
+func isAPI(path string) bool { return path == apiPath || strings.HasPrefix(path, apiPath+"/") }
+
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
+
+// methods serves one path.
+func (a *api) methods(by map[string]*endpoint) http.Handler {
+	allow := slices.Collect(maps.Keys(by))
+	if by["GET"] != nil {
+		allow = append(allow, "HEAD")
+	}
+	slices.Sort(allow)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		method := r.Method
+		if method == http.MethodHead {
+			method = http.MethodGet
+		}
+		e := by[method]
+		if e == nil {
+			w.Header().Set("Allow", strings.Join(allow, ", "))
+			(&refusal{kind: kindMethod, detail: "only " + strings.Join(allow, ", ") + " are served here"}).answer(w, r)
+			return
+		}
+		a.serve(w, r, e)
+	})
+}
+
+// serve answers one request.
+func (a *api) serve(w http.ResponseWriter, r *http.Request, e *endpoint) {
+	c, err := a.accept(w, r, e)
+	var result any
+	if err == nil {
+		result, err = e.do(a, c)
+	}
+	if err != nil {
+		asRefusal(err).answer(w, r)
+		return
+	}
+	switch v := result.(type) {
+	case nil:
+		w.WriteHeader(http.StatusNoContent)
+	case yamlText:
+		w.Header().Set("Content-Type", "application/yaml")
+		_, _ = w.Write(v)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(v) // the connection is gone
+	}
+}
+
+// accept checks what holds for every endpoint and reads the body.
+func (a *api) accept(w http.ResponseWriter, r *http.Request, e *endpoint) (*call, error) {
+	c := &call{r: r}
+	if e.method != http.MethodGet && !a.trusted {
+		if why := foreign(r); why != "" {
+			a.log.Warn("admin change refused", "path", r.URL.Path, "client", r.RemoteAddr, "why", why)
+			return nil, refusef(kindOrigin, "%s", why)
+		}
+	}
+	var err error
+	if c.query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
+		return nil, refusef(kindParameter, "the query cannot be read: %v", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.query)) {
+		if !slices.Contains(e.params, name) {
+			return nil, refusef(kindParameter, "there is no parameter %s here", quote(name))
+		}
+		if len(c.query[name]) > 1 {
+			return nil, refusef(kindParameter, "parameter %s is given more than once", name)
+		}
+	}
+	if e.body {
+		if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
+			return nil, refusef(kindType, "send the filter as application/json, {} for all messages of the route")
+		}
+		// Many messages may be changed, one sync of the disk after the other.
+		rc := http.NewResponseController(w)
+		_ = rc.SetWriteDeadline(time.Now().Add(bulkTimeout))
+	}
+	if c.body, err = readBody(w, r); err != nil {
+		return nil, err
+	}
+	if e.body {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bulkTimeout)) // else the context ends
+	} else if len(c.body) > 0 {
+		return nil, refusef(kindBody, "no body is expected here")
+	}
+	return c, nil
+}
+
+// foreign says why a change without a token may come from a page of somebody
+// else in the operator's browser. Browsers tell where a request comes from by
+// Sec-Fetch-Site and Origin; those that tell nothing send from a foreign page
+// only what a form can, with a form's media type.
+func foreign(r *http.Request) string {
+	if s := r.Header.Get("Sec-Fetch-Site"); s != "" && s != "same-origin" && s != "none" {
+		return "the request comes from a page of another site"
+	}
+	if origins := r.Header.Values("Origin"); len(origins) > 0 {
+		u, err := url.Parse(origins[0])
+		if err != nil || len(origins) > 1 || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
+			return "the request comes from a page of another origin"
+		}
+	}
+	for _, v := range r.Header.Values("Content-Type") {
+		t, _, err := mime.ParseMediaType(v)
+		if err != nil || t == "application/x-www-form-urlencoded" || t == "multipart/form-data" || t == "text/plain" {
+			return "the media type is one that a form of any page can send: use application/json"
+		}
+	}
+	return ""
+}
+
+// readBody reads a body of at most maxBody.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, refusef(kindLarge, "at most %d octets are read", maxBody)
+	}
+	if err != nil {
+		return nil, refusef(kindBody, "the body breaks off")
+	}
+	return b, nil
+}
+
+// changed writes the line that tells who has changed what, also when it failed.
+func (a *api) changed(c *call, action string, err error, what ...any) {
+	args := append([]any{"action", action}, what...)
+	args = append(args, "client", c.r.RemoteAddr, "token", a.trusted && !a.stopped)
+	ctx := context.WithoutCancel(c.r.Context())
+	if err != nil {
+		a.log.WarnContext(ctx, "admin change failed", append(args, "err", err)...)
+		return
+	}
+	a.log.InfoContext(ctx, "admin change", args...)
+}
+
+// number reads a parameter that counts.
+func (c *call) number(name string, most int) (int, error) {
+	v := c.query.Get(name)
+	if v == "" && !c.query.Has(name) {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > most {
+		return 0, refusef(kindParameter, "%s must be a number from 1 to %d, got %s", name, most, quote(v))
+	}
+	return n, nil
+}
