@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -73,7 +74,9 @@ func (c *cli) runServe(ctx context.Context, file string) error {
 			return config.Load(cfg.Path(), config.Options{Env: c.env})
 		},
 		Ready: func() { c.announce(a, cfg) },
-	}
+	} // net/http tells of some faults of its peers through package log alone.
+	slog.SetDefault(opt.Log.Logger())
+
 	if a, err = app.New(cfg, opt); err != nil {
 		return complainAbout(c, err)
 	}
