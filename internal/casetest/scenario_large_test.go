@@ -3,7 +3,9 @@ package casetest
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -67,5 +69,59 @@ func TestLargeFrames(t *testing.T) {
 	pause(50 * time.Millisecond)
 	if n := f.framed4.gotComplete(); n != 0 {
 		t.Errorf("%d bad frames reached the node whole", n)
+	}
+}
+
+// TestAbortStorm: callers and nodes that break off at random points, many at
+// once. No message reaches a node whole unless it was sent whole, and the
+// gateway answers afterwards; the end of the run counts its goroutines.
+func TestAbortStorm(t *testing.T) {
+	f := shared(t)
+	f.http.do(func(p *peer, c *call) {
+		switch len(c.Body) % 5 {
+		case 0:
+			p.resetConn()
+		case 1:
+			b := okReply(c)
+			_, _ = p.Write(b[:len(b)/2])
+			p.Close()
+		default:
+			_, _ = p.Write(okReply(c))
+		}
+	})
+	var wg sync.WaitGroup
+	for worker := range 16 {
+		rng := rand.New(rand.NewPCG(uint64(worker), 42))
+		wg.Go(func() {
+			for i := range 20 {
+				msg := envelope("1.1", fmt.Sprintf("<abort/>%s", strings.Repeat("<x/>", rng.IntN([]int{50, 5000, 400000}[i%3]))))
+				octets := request("/depot/x", typed("1.1"), msg)
+				addr := f.g.addr["http"]
+				if worker%4 == 3 {
+					octets, addr = frame(4, msg), f.g.addr["f4"]
+				}
+				c := dial(t, addr)
+				_ = c.send(octets[:rng.IntN(len(octets))])
+				switch rng.IntN(3) {
+				case 0:
+					_ = c.SetLinger(0)
+				case 1:
+					_ = c.CloseWrite()
+					_, _ = c.r.r.Peek(1)
+				}
+				c.Close()
+			}
+		})
+	}
+	wg.Wait()
+	pause(100 * time.Millisecond)
+	if n := f.http.gotComplete(); n != 0 {
+		t.Errorf("%d cut messages reached the node whole", n)
+	}
+	f.http.reset()
+	for range 5 {
+		if a := post(t, f.g.addr["http"], "/depot/x", typed("1.1"), envelope("1.1", op)); a.Status != 200 {
+			t.Errorf("after the storm: %s", a)
+		}
 	}
 }
