@@ -116,7 +116,8 @@ func (o StoreOptions) validate() error {
 
 // CheckDir says why a store with this durability can not live in dir, which
 // need not exist yet: then the nearest directory above it is looked at. Strict
-// is refused where a sync of the filesystem proves nothing.
+// is refused, with a [FilesystemError], where a sync of the filesystem proves
+// nothing.
 func CheckDir(dir, durability string) error {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -130,7 +131,7 @@ func CheckDir(dir, durability string) error {
 		return err
 	}
 	if kind := unsafeFilesystem(at); kind != "" {
-		return fmt.Errorf("queue: %s is on %s, where a sync does not prove that data is on the disk (use a directory on a local disk, or durability: relaxed)", abs, kind)
+		return &FilesystemError{Dir: abs, Kind: kind}
 	}
 	return nil
 }

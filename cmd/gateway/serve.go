@@ -25,7 +25,11 @@ type ready struct {
 	Config    string      `json:"config"`
 	Listeners []app.Bound `json:"listeners"`
 	Admin     string      `json:"admin"`
-	StartMS   float64     `json:"start_ms"`
+	// Store is the absolute path of the store; without one all three are absent.
+	Store   string  `json:"store,omitempty"`
+	StoreID string  `json:"store_id,omitempty"`
+	Waiting *uint64 `json:"waiting,omitempty"`
+	StartMS float64 `json:"start_ms"`
 }
 
 func (r *ready) String() string {
@@ -33,6 +37,9 @@ func (r *ready) String() string {
 	b.WriteString("ready:")
 	for _, l := range r.Listeners {
 		fmt.Fprintf(&b, " %s %s://%s,", l.Name, l.Protocol, l.Address)
+	}
+	if r.Store != "" {
+		fmt.Fprintf(&b, " store %s (%s, %d waiting),", r.Store, r.StoreID, *r.Waiting)
 	}
 	fmt.Fprintf(&b, " admin http://%s (gateway %s, %s, %.1f ms)", r.Admin, r.Version, r.Config, r.StartMS)
 	return b.String()
@@ -108,6 +115,9 @@ func (c *cli) announce(a *app.App, cfg *config.Config) {
 		Listeners: a.Listeners(),
 		Admin:     a.Admin(),
 		StartMS:   ms(time.Since(c.started)),
+	}
+	if s, ok := a.Store(); ok {
+		r.Store, r.StoreID, r.Waiting = s.Dir, s.ID, &s.Waiting
 	}
 	if abs, err := filepath.Abs(r.Config); err == nil {
 		r.Config = abs

@@ -13,6 +13,7 @@ import (
 	"soapway/internal/lifecycle"
 	"soapway/internal/telemetry"
 	"soapway/proxy"
+	"soapway/queue"
 )
 
 // The states of an App, in the order in which it goes through them.
@@ -29,6 +30,7 @@ type App struct {
 	metrics   *telemetry.Metrics
 	handler   *proxy.Handler
 	door      door
+	depot     *depot
 	admin     *admin.Server
 	listeners []*listener
 	headBytes int64 // what they read of a head
@@ -56,16 +58,25 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		return nil, err
 	}
 	a := &App{opt: opt, log: opt.Log.Logger(), metrics: telemetry.NewMetrics(), cfg: cfg}
+	a.depot = newDepot(a.log, a.metrics, &a.door)
 	pools, table, problems := build(cfg, nil, a.log)
 	if problems != nil {
 		return nil, problems
 	}
 	a.pools = pools
-	a.handler = proxy.NewHandler(table, proxy.Options{Log: a.log, Observer: a.metrics})
+	a.handler = proxy.NewHandler(table, proxy.Options{Log: a.log, Observer: a.metrics, Enqueuer: a.depot})
+	a.depot.handler, a.depot.adopt = a.handler, a.adopt
 	a.door.server = a.handler
 	a.door.present.Store(newGeneration(nil))
 
-	if problems := a.bind(cfg); problems != nil {
+	// The store first: that another gateway has it says more than that its
+	// addresses are taken.
+	problems = a.depot.open(cfg)
+	if problems == nil {
+		problems = a.bind(cfg)
+	}
+	if problems != nil {
+		a.depot.close()
 		for _, p := range a.pools {
 			p.close()
 		}
@@ -73,6 +84,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	}
 	a.group = lifecycle.New(lifecycle.Options{Drain: drainOf(cfg), Log: a.log},
 		lifecycle.Part{Name: "nodes", Run: a.runNodes},
+		lifecycle.Part{Name: "store", Run: a.depot.run},
 		lifecycle.Part{Name: "admin", Run: a.admin.Run},
 		lifecycle.Part{Name: "listeners", Run: runListeners(a.listeners)},
 		lifecycle.Part{Name: "watch", Run: a.runWatch},
@@ -94,7 +106,8 @@ func Check(cfg *config.Config) error {
 		table, _ = proxy.Compile(proxy.TableOptions{})
 	}
 	_, more := newListeners(cfg, proxy.NewHandler(table, proxy.Options{}), log)
-	if problems = append(problems, more...); len(problems) > 0 {
+	problems = append(append(problems, more...), checkStore(cfg)...)
+	if len(problems) > 0 {
 		return problems
 	}
 	return nil
@@ -157,6 +170,41 @@ func (a *App) Listeners() []Bound {
 
 // Admin returns the address of the admin listener.
 func (a *App) Admin() string { return a.admin.Addr().String() }
+
+// Store describes the open store; ok is false if there is none.
+type Store struct {
+	Dir     string // absolute
+	ID      string
+	Waiting uint64 // messages when it was opened
+}
+
+// Store returns the store that was opened at the start.
+func (a *App) Store() (s Store, ok bool) {
+	p := a.depot.present.Load()
+	if p == nil {
+		return s, false
+	}
+	i := p.store.Info()
+	return Store{Dir: i.Dir, ID: i.ID, Waiting: p.waiting}, true
+}
+
+// Queue returns the stored messages, nil without a store. A reload may open one.
+func (a *App) Queue() *queue.Queue {
+	if p := a.depot.present.Load(); p != nil {
+		return p.queue
+	}
+	return nil
+}
+
+// adopt gives the queue, once it knows which routes it has messages of, those
+// that do not store any more.
+func (a *App) adopt() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.depot.configure(a.cfg); err != nil {
+		a.log.Error("routes of the queue", "err", err)
+	}
+}
 
 // Run serves until ctx is cancelled, then drains, and returns once every
 // goroutine of the gateway is gone. It must be called once.

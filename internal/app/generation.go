@@ -73,12 +73,18 @@ func (d *door) next() *generation {
 	return ended
 }
 
-// Serve implements [proxy.Server].
-func (d *door) Serve(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+// enter counts an exchange, or a delivery, in the present generation.
+func (d *door) enter() *generation {
 	g := d.present.Load()
 	for !g.enter() {
 		g = d.present.Load()
 	}
+	return g
+}
+
+// Serve implements [proxy.Server].
+func (d *door) Serve(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+	g := d.enter()
 	served := false
 	defer func() {
 		if !served { // a panic passes through here

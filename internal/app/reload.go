@@ -62,6 +62,7 @@ func (a *App) reload() (*config.Config, error) {
 // put switches to cfg.
 func (a *App) put(cfg *config.Config) error {
 	keys := config.RestartNeeded(a.cfg, cfg)
+	keys = append(keys, a.depot.restartNeeded(a.cfg, cfg)...)
 	size := sizesOf(cfg)
 	if size.header > a.headBytes {
 		keys = append(keys, "limits.header_bytes")
@@ -73,12 +74,23 @@ func (a *App) put(cfg *config.Config) error {
 	if problems != nil {
 		return problems
 	}
-	// Set changes nothing when it fails, so it is the last step that can.
-	if err := a.opt.Log.Set(string(cfg.Log.Level), string(cfg.Log.Format)); err != nil {
+	undo := func() {
 		for _, p := range fresh.without(a.pools) {
 			p.close()
 		}
+	}
+	if problems := a.depot.open(cfg); problems != nil {
+		undo()
+		return problems
+	}
+	if err := a.depot.configure(cfg); err != nil {
+		undo()
 		return err
+	}
+	// Set changes nothing when it fails, so it is the last step that can.
+	if err := a.opt.Log.Set(string(cfg.Log.Level), string(cfg.Log.Format)); err != nil {
+		undo()
+		return errors.Join(err, a.depot.configure(a.cfg))
 	}
 	a.handler.Swap(table) // before the door, see there
 	a.retire(a.pools, fresh)

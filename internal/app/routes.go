@@ -40,6 +40,12 @@ func route(r *config.Route, backend *proxy.Backend) proxy.Route {
 		Node:      r.SOAP.Node,
 		Limits:    limits(&r.Limits.Limits),
 	}
+	if r.Delivery == config.DeliveryQueue {
+		p.Delivery = proxy.Queue
+	}
+	if r.OrderBy.Kind == config.OrderRoute {
+		p.OrderBy = proxy.OrderRoute
+	}
 	if r.Match.Action != nil {
 		p.Match.Action = *r.Match.Action
 	}

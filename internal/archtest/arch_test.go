@@ -31,7 +31,7 @@ type rule struct {
 // it fails the test, so that a new one is placed on purpose.
 var rules = map[string]rule{
 	"cmd/gateway": {
-		ours:     []string{"config", "internal/app", "internal/frame", "internal/telemetry", "soapcodec"},
+		ours:     []string{"config", "internal/admin", "internal/app", "internal/frame", "internal/telemetry", "queue", "soapcodec"},
 		test:     []string{"internal/frame"},
 		external: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},
@@ -61,8 +61,8 @@ var rules = map[string]rule{
 	},
 	"internal/app": {
 		ours: []string{
-			"config", "proxy", "proxy/balance", "proxy/listen", "proxy/upstream", "soapcodec", "xmlstream",
-			"internal/admin", "internal/lifecycle", "internal/telemetry",
+			"config", "proxy", "proxy/balance", "proxy/listen", "proxy/upstream", "queue", "soapcodec", "xmlstream",
+			"internal/admin", "internal/lifecycle", "internal/retry", "internal/telemetry", "queue",
 		},
 		test: []string{"internal/frame"},
 	},

@@ -34,6 +34,7 @@ type Metrics struct {
 	attempts *prometheus.CounterVec
 	reload   prometheus.Gauge
 	codec    prometheus.Counter
+	queue    *queueMetrics
 
 	// series caches the children of requests and duration, so that an
 	// exchange costs one map lookup and no label hashing (BenchmarkRequest).
@@ -84,11 +85,13 @@ func NewMetrics() *Metrics {
 			Name: "gateway_codec_bytes_total",
 			Help: "Octets of XML checked.",
 		}),
+		queue:      newQueueMetrics(),
 		operations: map[string]map[string]struct{}{},
 		codes:      map[string]struct{}{},
 	}
 	m.registry.MustRegister(m.requests, m.duration, m.faults, m.attempts, m.reload, m.codec,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.queue.register(m.registry)
 	m.reload.Set(1)
 	return m
 }

@@ -1,0 +1,415 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"soapway/config"
+	"soapway/internal/retry"
+	"soapway/internal/telemetry"
+	"soapway/proxy"
+	"soapway/queue"
+)
+
+// A depot is the durable side of a gateway: a store and the queue that empties
+// it. A gateway without a route that stores has none open; a reload that brings
+// the first such route opens one. It is what the proxy stores with and what the
+// queue delivers by, so that neither of them knows the other.
+type depot struct {
+	log     *slog.Logger
+	metrics *telemetry.Metrics
+	handler *proxy.Handler // set before the first message
+	door    *door
+
+	present atomic.Pointer[stock]
+	opened  chan *stock // to run; holds one
+	exit    atomic.Bool // store.on_failure
+	adopt   func()      // called once the queue knows what it holds
+
+	abort   context.Context // of deliveries: ends when the drain is cut
+	abandon context.CancelCauseFunc
+}
+
+// stock is an open store with its queue.
+type stock struct {
+	store   *queue.Embedded
+	queue   *queue.Queue
+	relaxed bool
+	waiting uint64 // when it was opened
+}
+
+var (
+	_ proxy.Enqueuer  = (*depot)(nil)
+	_ queue.Deliverer = (*depot)(nil)
+)
+
+func newDepot(log *slog.Logger, m *telemetry.Metrics, d *door) *depot {
+	p := &depot{log: log, metrics: m, door: d, opened: make(chan *stock, 1), adopt: func() {}}
+	p.abort, p.abandon = context.WithCancelCause(context.Background())
+	return p
+}
+
+// stores reports whether a route of cfg stores messages.
+func stores(cfg *config.Config) bool {
+	for i := range cfg.Routes {
+		if cfg.Routes[i].Delivery == config.DeliveryQueue {
+			return true
+		}
+	}
+	return false
+}
+
+// checkStore reports what would keep the store of cfg from opening, without
+// touching it.
+func checkStore(cfg *config.Config) config.Problems {
+	if !stores(cfg) {
+		return nil
+	}
+	if err := queue.CheckDir(string(cfg.Store.Dir), string(cfg.Store.Durability)); err != nil {
+		return config.Problems{storeProblem(cfg, err)}
+	}
+	return nil
+}
+
+// open opens the store of cfg if a route needs it. One that is there from an
+// earlier configuration is opened as well, since messages may wait in it; that
+// it cannot be opened then keeps nobody from running.
+func (p *depot) open(cfg *config.Config) config.Problems {
+	p.exit.Store(cfg.Store.OnFailure == config.OnFailureExit)
+	need := stores(cfg)
+	if p.present.Load() != nil || !need && !exists(string(cfg.Store.Dir)) {
+		return nil
+	}
+	s, err := p.acquire(cfg)
+	switch {
+	case err == nil:
+	case need:
+		return config.Problems{storeProblem(cfg, err)}
+	default:
+		p.log.Warn("there is a store that no route uses, and it cannot be opened", "dir", cfg.Store.Dir, "err", err)
+		return nil
+	}
+	p.present.Store(s)
+	p.metrics.WatchQueue(telemetry.QueueSource{Queues: p.samples, DiskFree: s.free})
+	p.opened <- s
+	return nil
+}
+
+// exists reports whether there is a store in dir.
+func exists(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "store.json"))
+	return err == nil
+}
+
+func (p *depot) acquire(cfg *config.Config) (*stock, error) {
+	store, err := queue.OpenEmbedded(storeOptions(cfg, p.log, p.metrics))
+	if err != nil {
+		return nil, err
+	}
+	s := &stock{store: store, relaxed: cfg.Store.Durability == config.DurabilityRelaxed, waiting: store.Info().Messages}
+	s.queue, err = queue.New(store, p, queue.Options{
+		Log: p.log, Observer: observer{p.metrics},
+		Drain: forever, // the group of parts has the budget
+	})
+	if err == nil {
+		err = s.queue.Configure(queueRoutes(cfg, nil))
+	}
+	if err != nil {
+		_ = store.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// storeProblem says at which key of cfg the store's refusal can be mended.
+func storeProblem(cfg *config.Config, err error) config.Problem {
+	message := strings.TrimPrefix(err.Error(), "queue: ")
+	var kind *queue.FilesystemError
+	switch {
+	case errors.Is(err, queue.ErrLocked):
+		return cfg.Problem("store.dir", message, "stop the other gateway, or give each a dir of its own")
+	case errors.As(err, &kind):
+		return cfg.Problem("store.durability", kind.Reason(),
+			"set store.dir to a folder on a local disk, or accept what a power cut may lose by durability: relaxed or GATEWAY_STORE_DURABILITY=relaxed")
+	}
+	return cfg.Problem("store.dir", message, "")
+}
+
+func storeOptions(cfg *config.Config, log *slog.Logger, o queue.StoreObserver) queue.StoreOptions {
+	c := &cfg.Store
+	opt := queue.StoreOptions{
+		Dir: string(c.Dir), Durability: string(c.Durability),
+		MaxBytes: int64(c.MaxBytes), MinFree: int64(c.MinFree), Log: log, Observer: o,
+	}
+	if c.MaxBytes.None() {
+		opt.MaxBytes = 1 << 50 // the disk ends before
+	}
+	if c.MinFree == 0 {
+		opt.MinFree = -1
+	}
+	return opt
+}
+
+// queueRoutes are the routes that store messages and those that have some,
+// with their backends.
+func queueRoutes(cfg *config.Config, has map[string]bool) (routes []queue.Route, dests []queue.Destination) {
+	known := map[string]bool{}
+	for i := range cfg.Routes {
+		r := &cfg.Routes[i]
+		if r.Delivery != config.DeliveryQueue && !has[r.Name] {
+			continue
+		}
+		name, b := cfg.BackendOf(r)
+		routes = append(routes, queue.Route{Name: r.Name, Destination: name, Retry: retryPolicy(&r.Retry)})
+		if known[name] {
+			continue
+		}
+		known[name] = true
+		dests = append(dests, queue.Destination{
+			Name: name, Failures: int(b.Outlier.Failures),
+			Initial: time.Duration(b.Probe.Initial), Max: time.Duration(b.Probe.Max),
+			Parallel: min(maxParallel, countOr(b.MaxConnections, maxParallel)),
+		})
+	}
+	return routes, dests
+}
+
+// maxParallel is how many stored messages are on their way to one backend at
+// once; fewer where the backend has fewer connections, since an attempt that
+// finds none would count as a failure.
+const maxParallel = 64
+
+func retryPolicy(r *config.Retry) retry.Policy {
+	p := retry.Policy{
+		Initial: time.Duration(r.Initial), Factor: r.Factor, Max: time.Duration(r.Max), Jitter: r.Jitter,
+		Expire: time.Duration(r.Expire), Attempts: countOr(r.Attempts, 0),
+	}
+	switch {
+	case p.Jitter == 0:
+		p.Jitter = -1 // none; 0 would be the default
+	case p.Jitter >= 1:
+		p.Jitter = 0.999 // a wait of nothing is none
+	}
+	return p
+}
+
+// configure gives the queue the routes of cfg. Routes that do not store any
+// more keep delivering what they have stored.
+func (p *depot) configure(cfg *config.Config) error {
+	s := p.present.Load()
+	if s == nil {
+		return nil
+	}
+	p.exit.Store(cfg.Store.OnFailure == config.OnFailureExit)
+	has := map[string]bool{}
+	for _, st := range s.queue.Stats() {
+		has[st.Route] = st.Pending+st.Retrying+st.Orphaned > 0
+	}
+	return s.queue.Configure(queueRoutes(cfg, has))
+}
+
+// restartNeeded lists what an open store takes only when it is opened.
+func (p *depot) restartNeeded(old, fresh *config.Config) (keys []string) {
+	if p.present.Load() == nil {
+		return nil
+	}
+	if old.Store.MaxBytes != fresh.Store.MaxBytes {
+		keys = append(keys, "store.max_bytes")
+	}
+	if old.Store.MinFree != fresh.Store.MinFree {
+		keys = append(keys, "store.min_free")
+	}
+	return keys
+}
+
+// run is the part that delivers, until it is stopped or the store fails. It
+// closes the store.
+func (p *depot) run(stop, cut context.Context) error {
+	defer context.AfterFunc(cut, func() { p.abandon(context.Cause(cut)) })()
+	var s *stock
+	select {
+	case s = <-p.opened:
+	case <-stop.Done():
+		select {
+		case s = <-p.opened:
+		default:
+			return nil
+		}
+	}
+	failed := p.deliver(stop, s)
+	closed := s.store.Close()
+	if failed == nil && closed != nil {
+		return fmt.Errorf("close: %w", closed)
+	}
+	return failed
+}
+
+// deliver runs the queue. An error means that the gateway must not go on.
+func (p *depot) deliver(stop context.Context, s *stock) error {
+	ctx, end := context.WithCancel(stop)
+	defer end()
+	done := make(chan error, 1)
+	go func() { done <- s.queue.Run(ctx) }()
+	loaded := make(chan struct{})
+	go func() {
+		defer close(loaded)
+		if s.loaded(ctx) {
+			p.adopt()
+		}
+	}()
+	defer func() { <-loaded }()
+	defer end()
+
+	var err error
+	select {
+	case err = <-done:
+	case <-s.store.Failed():
+		end()
+		<-done
+		err = s.store.Err()
+	}
+	if err == nil {
+		return nil
+	}
+	if p.exit.Load() {
+		return err
+	}
+	p.log.Error("queue routes are closed; the others go on", "err", err)
+	<-stop.Done()
+	return nil
+}
+
+// loaded waits until the queue knows all that the store holds.
+func (s *stock) loaded(ctx context.Context) bool {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+			if st := s.queue.Stats(); len(st) == 0 || !st[0].Loading {
+				return true
+			}
+		}
+	}
+}
+
+// close lets go of a store whose part never ran.
+func (p *depot) close() {
+	if s := p.present.Load(); s != nil {
+		_ = s.store.Close()
+	}
+}
+
+// degraded says why queue routes take no messages, "" if they do.
+func (p *depot) degraded() string {
+	if s := p.present.Load(); s != nil {
+		if err := s.store.Err(); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// Enqueue implements [proxy.Enqueuer].
+func (p *depot) Enqueue(ctx context.Context, m *proxy.Stored) (proxy.Receipt, error) {
+	s := p.present.Load()
+	if s == nil {
+		return proxy.Receipt{}, proxy.ErrStoreBusy
+	}
+	err := s.queue.Put(ctx, &queue.Message{
+		ID: m.ID, Route: m.Route, Destination: m.Backend, Lane: m.Lane, Operation: m.Operation,
+		Accepted: m.Accepted, Meta: m.Meta, Body: m.Body,
+	})
+	switch {
+	case err == nil:
+		return proxy.Receipt{Relaxed: s.relaxed}, nil
+	case errors.Is(err, queue.ErrUnknown): // before the errors that it may wrap
+		return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrStoreUnknown, err)
+	case errors.Is(err, queue.ErrTooLarge):
+		return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrStoreTooLarge, err)
+	case errors.Is(err, queue.ErrFull), errors.Is(err, queue.ErrClosed):
+		return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrStoreBusy, err)
+	}
+	return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrStoreUnknown, err)
+}
+
+// verdicts maps the proxy's words to the queue's.
+var verdicts = map[proxy.Verdict]queue.Verdict{
+	proxy.VerdictDelivered: queue.Delivered,
+	proxy.VerdictRetry:     queue.Retry,
+	proxy.VerdictDead:      queue.Dead,
+	proxy.VerdictAborted:   queue.Aborted,
+}
+
+// Deliver implements [queue.Deliverer]. A delivery counts as an exchange, so
+// that a reload closes no node under it.
+func (p *depot) Deliver(ctx context.Context, d *queue.Delivery) queue.Outcome {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(p.abort, func() { cancel(context.Cause(p.abort)) })()
+	g := p.door.enter()
+	defer g.leave()
+	r := p.handler.Deliver(ctx, &proxy.Stored{
+		ID: d.ID, Route: d.Route, Backend: d.Destination, Lane: d.Lane, Operation: d.Operation,
+		Accepted: d.Accepted, Meta: d.Meta, Body: d.Body,
+	}, proxy.Try{Attempt: d.Attempt, PossibleDuplicate: d.PossibleDuplicate})
+	return queue.Outcome{
+		Verdict: verdicts[r.Verdict], Unhealthy: r.Unhealthy, Maybe: r.Maybe, Status: r.Status, Reason: r.Reason,
+		RetryAfter: r.RetryAfter, Reply: r.Reply, ReplyType: r.ReplyType,
+	}
+}
+
+// Probe implements [queue.Deliverer].
+func (p *depot) Probe(ctx context.Context, destination string) error {
+	g := p.door.enter()
+	defer g.leave()
+	return p.handler.Probe(ctx, destination)
+}
+
+// observer tells the metrics what happens in a queue.
+type observer struct{ *telemetry.Metrics }
+
+var _ queue.Observer = observer{}
+
+// Accepted implements [queue.Observer]: the exchange is counted already.
+func (observer) Accepted(string) {}
+
+// Attempted implements [queue.Observer]: the tries are counted already.
+func (observer) Attempted(string, queue.Outcome, time.Duration) {}
+
+// Finished implements [queue.Observer].
+func (o observer) Finished(route string, waited time.Duration) { o.Delivered(route, waited) }
+
+// Circuit implements [queue.Observer]: a scrape looks the state up.
+func (observer) Circuit(string, bool) {}
+
+// samples are the stored messages as a scrape tells them.
+func (p *depot) samples() []telemetry.QueueSample {
+	s := p.present.Load()
+	if s == nil {
+		return nil
+	}
+	var out []telemetry.QueueSample
+	for _, st := range s.queue.Stats() {
+		out = append(out, telemetry.QueueSample{
+			Route: st.Route, Backend: st.Destination, Pending: st.Pending, Retrying: st.Retrying, Dead: st.Dead,
+			Orphaned: st.Orphaned, Oldest: st.Oldest, Down: st.Down,
+		})
+	}
+	return out
+}
+
+// free is the room on the filesystem of the store.
+func (s *stock) free() (int64, bool) {
+	n, err := queue.FreeBytes(s.store.Info().Dir)
+	return n, err == nil
+}
