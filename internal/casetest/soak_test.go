@@ -106,6 +106,61 @@ func envInt(t *testing.T, name string, def int) int {
 	return n
 }
 
+// TestRefusesOnlyWhatXmllintRefuses is the other direction: a document that the
+// codec calls not well-formed must be refused by xmllint too.
+func TestRefusesOnlyWhatXmllintRefuses(t *testing.T) {
+	bin := xmllint(t)
+	n, seed := envInt(t, "N", 2000), envInt(t, "SEED", int(time.Now().UnixNano()&0xffffff))
+	t.Logf("N=%d SEED=%d", n, seed)
+	m := &mutator{rng: rand.New(rand.NewPCG(uint64(seed), 2)), seeds: seedDocuments(t)}
+	judge := newCodecJudge()
+	dir := t.TempDir()
+	asked := 0
+	var names []string
+	var docs [][]byte
+	var reasons []error
+	for i := range n {
+		doc := m.document()
+		if err := judge.judge(doc); isNotWellFormed(err) && !lenientLint(doc) {
+			name := filepath.Join(dir, strconv.Itoa(len(docs))+".xml")
+			if err := os.WriteFile(name, doc, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			names, docs, reasons = append(names, name), append(docs, doc), append(reasons, err)
+		}
+		if len(docs) == 1000 || i == n-1 && len(docs) > 0 {
+			refused := lint(t, bin, names)
+			for j, name := range names {
+				if _, ok := refused[name]; !ok {
+					t.Errorf("refused with %q, but xmllint takes it:\n%q", reasons[j], docs[j])
+				}
+			}
+			asked += len(docs)
+			names, docs, reasons = names[:0], docs[:0], reasons[:0]
+			if t.Failed() {
+				t.Fatalf("stopped after %d documents", i+1)
+			}
+		}
+	}
+	t.Logf("%d documents, %d refusals shown to xmllint", n, asked)
+	if asked < n/20 {
+		t.Errorf("only %d of %d refused: the mutator is too kind", asked, n)
+	}
+}
+
+func isNotWellFormed(err error) bool {
+	var e *soapcodec.Error
+	return errors.As(err, &e) && e.Code == soapcodec.CodeNotWellFormed
+}
+
+// lenientLint are documents that xmllint takes although XML 1.0 does not: it
+// reads a file as a C string and so ends at a NUL, and takes "1." for a version.
+func lenientLint(doc []byte) bool {
+	return bytes.IndexByte(doc, 0) >= 0 || shortVersion.Match(doc)
+}
+
+var shortVersion = regexp.MustCompile(`version\s*=\s*["']1\.["']`)
+
 // A codecJudge asks the codec in process, which is what the gateway runs.
 type codecJudge struct{ dec *soapcodec.Decoder }
 
@@ -113,13 +168,15 @@ func newCodecJudge() *codecJudge {
 	return &codecJudge{soapcodec.NewDecoder(soapcodec.Options{})}
 }
 
-func (j *codecJudge) accepts(doc []byte) bool {
+func (j *codecJudge) accepts(doc []byte) bool { return j.judge(doc) == nil }
+
+func (j *codecJudge) judge(doc []byte) error {
 	utf8, _, err := xmlstream.DecodeBytes(doc, "")
 	if err != nil {
-		return false
+		return err
 	}
 	j.dec.ResetBytes(utf8)
-	return j.dec.Finish() == nil
+	return j.dec.Finish()
 }
 
 // A mutator makes documents that are nearly right.
