@@ -75,6 +75,7 @@ type committer struct {
 	failed   func(error)
 	observer StoreObserver
 	onCommit func(uint64, *Message)
+	stored   func(*job) // of each message, before onCommit; may be nil
 
 	in       chan *job
 	bytes    atomic.Int64 // of the jobs that wait
@@ -229,6 +230,9 @@ func (c *committer) commit(first *job) {
 	for _, j := range c.group {
 		if j.msg != nil && j.err == nil {
 			c.durable.Store(j.seq)
+			if c.stored != nil {
+				c.stored(j)
+			}
 			if c.onCommit != nil {
 				c.onCommit(j.seq, j.msg)
 			}

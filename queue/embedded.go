@@ -28,6 +28,7 @@ type Embedded struct {
 	id       identity
 	info     Info
 	trim     *trimmer
+	opened   uint64 // last sequence of the log when it was opened
 
 	used      atomic.Int64 // octets of all streams, as last told, plus what came since
 	messages  atomic.Int64
@@ -147,6 +148,8 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	if s.trim, err = openTrimmer(s, logInfo); err != nil {
 		return nil, err
 	}
+	s.opened = s.commit.durable.Load()
+	s.commit.stored = func(j *job) { s.trim.stored(j.seq, j.rec.subject) }
 	s.run.Go(s.commit.run)
 	s.run.Go(s.trim.run)
 	return s, nil
@@ -155,19 +158,21 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 func (s *Embedded) openStreams() (*streamInfo, error) {
 	// Dead letters may take what the log leaves, so each has its own bound and
 	// used is compared with the sum.
-	info, err := s.js.openStream(server.StreamConfig{Name: streamLog, Subjects: []string{subjectLog}, MaxBytes: s.limit}, s.id.Streams)
+	info, err := s.js.openStream(server.StreamConfig{Name: streamLog, Subjects: []string{subjectLog + "*"}, MaxBytes: s.limit}, s.id.Streams)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.js.openStream(server.StreamConfig{Name: streamDead, Subjects: []string{subjectDead + "*"}, MaxBytes: s.opt.MaxBytes}, s.id.Streams); err != nil {
+	dead, err := s.js.openStream(server.StreamConfig{Name: streamDead, Subjects: []string{subjectDead + "*"}, MaxBytes: s.opt.MaxBytes}, s.id.Streams)
+	if err != nil {
 		return nil, err
 	}
 	subjects := []string{subjectAttempt + "*", subjectState + "*", subjectMark, subjectGone + "*"}
-	_, err = s.js.openStream(server.StreamConfig{Name: streamState, Subjects: subjects, MaxBytes: -1}, s.id.Streams)
+	state, err := s.js.openStream(server.StreamConfig{Name: streamState, Subjects: subjects, MaxBytes: -1}, s.id.Streams)
 	if err != nil {
 		return nil, err
 	}
-	return info, s.measure()
+	s.used.Store(int64(info.State.Bytes + dead.State.Bytes + state.State.Bytes))
+	return info, nil
 }
 
 // measure learns from the server how much the store holds.
@@ -233,14 +238,15 @@ func (s *Embedded) Put(ctx context.Context, m *Message) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	size := recordOverhead + len(subjectLog) + len(headerMessage) + len(header) + len(data)
+	subject := logSubject(m.Destination)
+	size := recordOverhead + len(subject) + len(headerMessage) + len(header) + len(data)
 	if s.used.Load()+int64(size) > s.limit {
 		return 0, fmt.Errorf("%w: %d octets of %d are used", ErrFull, s.used.Load(), s.opt.MaxBytes)
 	}
 	if err := s.roomOnDisk(); err != nil {
 		return 0, err
 	}
-	j := &job{rec: record{subjectLog, headerMessage, header, data}, size: size, msg: m}
+	j := &job{rec: record{subject, headerMessage, header, data}, size: size, msg: m}
 	j.urgent = s.opt.Durability == Strict
 	j.early = !j.urgent
 	s.used.Add(int64(size))
@@ -381,11 +387,11 @@ func (s *Embedded) ScanAttempts(ctx context.Context, f func(id string, a []Attem
 		return err
 	}
 	latest := make(map[string][]AttemptRecord)
-	err := s.js.scan(ctx, scanRequest{stream: streamState, subject: subjectAttempt + "*"}, func(r scanned) error {
-		id, err := decodeValue(r.header(headerValue), r.data)
+	err := s.js.values(ctx, subjectAttempt+"*", func(r scanned) error {
+		id, err := decodeValue(r.header(headerValue), r.msg.Data)
 		var a []AttemptRecord
 		if err == nil {
-			err = json.Unmarshal(r.data, &a)
+			err = json.Unmarshal(r.msg.Data, &a)
 		}
 		if err != nil { // costs a count, no message
 			s.opt.Log.Error("attempts of a message can not be read", "subject", r.subject, "err", err)

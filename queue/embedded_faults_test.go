@@ -192,7 +192,7 @@ func TestChecksum(t *testing.T) {
 		t.Fatal(err)
 	}
 	data = append(data, '!')
-	j := &job{rec: record{subjectLog, headerMessage, header, data}, msg: message(2), urgent: true}
+	j := &job{rec: record{logSubject(""), headerMessage, header, data}, msg: message(2), urgent: true}
 	if err := s.commit.do(t.Context(), j); err != nil {
 		t.Fatal(err)
 	}
@@ -401,15 +401,21 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestTrimBounded: one message that waits does not keep the log from shrinking.
+// TestTrimBounded: one message that waits does not keep the log from shrinking,
+// neither by those of other destinations nor by those of its own.
 func TestTrimBounded(t *testing.T) {
+	t.Run("others", func(t *testing.T) { testTrimBounded(t, "erp", 100) })
+	t.Run("its own", func(t *testing.T) { testTrimBounded(t, "dead", 2000) })
+}
+
+func testTrimBounded(t *testing.T, destination string, count int) {
 	o := testOptions(t, t.TempDir())
 	o.Observer = noGaps{t: t}
 	s := openStore(t, o)
-	first := put(t, s, message(0))
+	first := put(t, s, &Message{ID: "waits", Destination: "dead"})
 	var seqs []uint64
-	for i := range 2000 {
-		seqs = append(seqs, put1(t, s, i))
+	for i := range count {
+		seqs = append(seqs, put1(t, s, i, destination))
 	}
 	if err := s.Remove(seqs...); err != nil {
 		t.Fatal(err)
@@ -421,7 +427,7 @@ func TestTrimBounded(t *testing.T) {
 		}
 		return i.State.Messages
 	}
-	waitFor(t, "single deletes", func() bool { return messages() == 1 })
+	waitFor(t, "removal", func() bool { return messages() == 1 })
 	if got := scanSeqs(t, s); !slices.Equal(got, []uint64{first}) {
 		t.Errorf("Scan: %v, want %d", got, first)
 	}
@@ -435,14 +441,16 @@ func TestTrimBounded(t *testing.T) {
 	}
 }
 
-func put1(t *testing.T, s *Embedded, i int) uint64 {
+// put1 stores a message without waiting for a sync.
+func put1(t *testing.T, s *Embedded, i int, destination string) uint64 {
 	t.Helper()
 	j := &job{msg: message(i), early: true}
+	j.msg.Destination = destination
 	header, data, err := encodeMessage(j.msg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.rec = record{subjectLog, headerMessage, header, data}
+	j.rec = record{logSubject(destination), headerMessage, header, data}
 	if err := s.commit.do(context.Background(), j); err != nil {
 		t.Fatal(err)
 	}

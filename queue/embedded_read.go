@@ -13,47 +13,87 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// How many messages are asked for at once, and so what a scan holds in memory:
-// with their data they may be large.
+// How many messages are asked for at once, and so what a scan holds in memory.
 const (
-	scanBatch     = 1024
-	scanDataBatch = 64
+	scanBatch  = 1024
+	valueBatch = 256
 )
 
 // scanned is a message as a scan sees it.
 type scanned struct {
 	seq     uint64
 	subject string
-	size    int    // of the data
-	data    []byte // nil if only headers were asked for
+	size    int // of the data
 	msg     *nats.Msg
 }
 
 func (r scanned) header(name string) string { return r.msg.Header.Get(name) }
 
-type scanRequest struct {
-	stream  string
-	subject string // of one kind, empty for all
-	from    uint64
-	headers bool
+// values calls f for every message of GW_STATE whose subject matches, in order.
+// It needs no consumer, whose making and ending take longer than all of it.
+func (j *js) values(ctx context.Context, subject string, f func(scanned) error) error {
+	inbox := nats.NewInbox()
+	sub, err := j.api.SubscribeSync(inbox)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := sub.SetPendingLimits(-1, -1); err != nil { // valueBatch is the limit
+		return err
+	}
+	for next := uint64(1); ; {
+		request := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%q,"batch":%d}`, next, subject, valueBatch)
+		if err := j.api.PublishRequest("$JS.API.DIRECT.GET."+streamState, inbox, request); err != nil {
+			return err
+		}
+		for {
+			m, err := sub.NextMsgWithContext(ctx)
+			if err != nil {
+				return fmt.Errorf("queue: scan %s: %w", streamState, err)
+			}
+			switch st := m.Header.Get("Status"); st {
+			case "":
+			case "404": // none (left)
+				return nil
+			case "204": // end of the batch
+				if m.Header.Get("Nats-Num-Pending") == "0" {
+					return nil
+				}
+			default:
+				return fmt.Errorf("queue: scan %s: status %s %s", streamState, st, m.Header.Get("Description"))
+			}
+			if m.Header.Get("Status") != "" {
+				break
+			}
+			r := scanned{subject: m.Header.Get("Nats-Subject"), msg: m, size: len(m.Data)}
+			if r.seq, err = strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64); err != nil || r.seq < next {
+				return fmt.Errorf("queue: scan %s: sequence %d, want at least %d", streamState, r.seq, next)
+			}
+			next = r.seq + 1
+			if err := f(r); err != nil {
+				return err
+			}
+		}
+	}
 }
 
-// scan calls f for every message of a stream in order, by way of a consumer
-// that acknowledges nothing and lives no longer than the call.
-func (j *js) scan(ctx context.Context, q scanRequest, f func(scanned) error) (err error) {
+// heads calls f for the headers of every message of a stream in order, from a
+// sequence number on, by way of a consumer that acknowledges nothing and lives
+// no longer than the call.
+func (j *js) heads(ctx context.Context, stream string, from uint64, f func(scanned) error) (err error) {
 	name := "scan-" + strings.ReplaceAll(nats.NewInbox(), ".", "-")
 	cfg := server.ConsumerConfig{
-		Name: name, AckPolicy: server.AckNone, FilterSubject: q.subject, HeadersOnly: q.headers,
+		Name: name, AckPolicy: server.AckNone, HeadersOnly: true,
 		MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute, DeliverPolicy: server.DeliverAll,
 	}
-	if q.from > 1 {
-		cfg.DeliverPolicy, cfg.OptStartSeq = server.DeliverByStartSequence, q.from
+	if from > 1 {
+		cfg.DeliverPolicy, cfg.OptStartSeq = server.DeliverByStartSequence, from
 	}
-	if err := j.call("CONSUMER.CREATE."+q.stream+"."+name, server.CreateConsumerRequest{Stream: q.stream, Config: cfg}, nil); err != nil {
+	if err := j.call("CONSUMER.CREATE."+stream+"."+name, server.CreateConsumerRequest{Stream: stream, Config: cfg}, nil); err != nil {
 		return err
 	}
 	defer func() {
-		if e := j.call("CONSUMER.DELETE."+q.stream+"."+name, nil, nil); err == nil {
+		if e := j.call("CONSUMER.DELETE."+stream+"."+name, nil, nil); err == nil {
 			err = e
 		}
 	}()
@@ -63,44 +103,37 @@ func (j *js) scan(ctx context.Context, q scanRequest, f func(scanned) error) (er
 		return err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	next := "$JS.API.CONSUMER.MSG.NEXT." + q.stream + "." + name
-	batch := scanDataBatch
-	if q.headers {
-		batch = scanBatch
-	}
-	if err := sub.SetPendingLimits(-1, -1); err != nil { // batch is the limit
+	next := "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + name
+	if err := sub.SetPendingLimits(-1, -1); err != nil { // scanBatch is the limit
 		return err
 	}
-	request := []byte(`{"no_wait":true,"batch":` + strconv.Itoa(batch) + `}`)
+	request := []byte(`{"no_wait":true,"batch":` + strconv.Itoa(scanBatch) + `}`)
 	expect := uint64(1) // delivery number: nothing may be lost between server and us
 	for {
 		if err := j.api.PublishRequest(next, inbox, request); err != nil {
 			return err
 		}
-		for n := 0; n < batch; n++ {
+		for n := 0; n < scanBatch; n++ {
 			m, err := sub.NextMsgWithContext(ctx)
 			if err != nil {
-				return fmt.Errorf("queue: scan %s: %w", q.stream, err)
+				return fmt.Errorf("queue: scan %s: %w", stream, err)
 			}
 			if st := m.Header.Get("Status"); st != "" && m.Reply == "" {
 				switch st {
 				case "404", "408": // nothing (more) is there
 					return nil
 				default:
-					return fmt.Errorf("queue: scan %s: status %s %s", q.stream, st, m.Header.Get("Description"))
+					return fmt.Errorf("queue: scan %s: status %s %s", stream, st, m.Header.Get("Description"))
 				}
 			}
-			r := scanned{subject: m.Subject, data: m.Data, msg: m, size: len(m.Data)}
+			r := scanned{subject: m.Subject, msg: m}
 			delivery, err := r.place(m.Reply)
 			if err != nil || delivery != expect {
-				return fmt.Errorf("queue: scan %s: delivery %d, want %d (%q)", q.stream, delivery, expect, m.Reply)
+				return fmt.Errorf("queue: scan %s: delivery %d, want %d (%q)", stream, delivery, expect, m.Reply)
 			}
 			expect++
-			if q.headers {
-				r.data = nil
-				if r.size, err = strconv.Atoi(m.Header.Get("Nats-Msg-Size")); err != nil {
-					return fmt.Errorf("queue: scan %s: size: %w", q.stream, err)
-				}
+			if r.size, err = strconv.Atoi(m.Header.Get("Nats-Msg-Size")); err != nil {
+				return fmt.Errorf("queue: scan %s: size: %w", stream, err)
 			}
 			if err := f(r); err != nil {
 				return err
@@ -134,9 +167,10 @@ func (s *Embedded) Scan(ctx context.Context, f func(seq uint64, m *Message, size
 		return err
 	}
 	last := s.commit.durable.Load()
-	next := s.trim.start() // what comes next if nothing is missing
+	next := s.trim.start()           // what comes next if nothing is missing
+	old := make(map[string][]uint64) // what was there when the store was opened
 	stop := errors.New("end")
-	err := s.js.scan(ctx, scanRequest{stream: streamLog, from: next, headers: true}, func(r scanned) error {
+	err := s.js.heads(ctx, streamLog, next, func(r scanned) error {
 		if r.seq > last {
 			return stop
 		}
@@ -144,6 +178,9 @@ func (s *Embedded) Scan(ctx context.Context, f func(seq uint64, m *Message, size
 			s.trim.missing(next, r.seq-1)
 		}
 		next = r.seq + 1
+		if r.seq <= s.opened {
+			old[r.subject] = append(old[r.subject], r.seq)
+		}
 		if s.trim.removed(r.seq) {
 			s.trim.again(r.seq) // noted as removed, but a crash came before the deed
 			return nil
@@ -161,6 +198,7 @@ func (s *Embedded) Scan(ctx context.Context, f func(seq uint64, m *Message, size
 	if next <= last {
 		s.trim.missing(next, last)
 	}
+	s.trim.scanned(old)
 	return nil
 }
 
@@ -200,7 +238,7 @@ func (s *Embedded) ScanDead(ctx context.Context, f func(d *DeadLetter, size int)
 		size int
 	}
 	var all []entry
-	err := s.js.scan(ctx, scanRequest{stream: streamDead, headers: true}, func(r scanned) error {
+	err := s.js.heads(ctx, streamDead, 1, func(r scanned) error {
 		d, whole, err := decodeDead(r.header(headerDead), nil)
 		if err == nil && !whole { // so many attempts that they are in the data
 			var full *DeadLetter

@@ -20,7 +20,7 @@ const (
 	streamDead  = "GW_DEAD"
 	streamState = "GW_STATE"
 
-	subjectLog     = "gw.in.00"
+	subjectLog     = "gw.in.00." // and what logSubject makes of the destination
 	subjectDead    = "gw.dead."
 	subjectAttempt = "gw.att."
 	subjectState   = "gw.st."
@@ -295,6 +295,11 @@ func (j *js) purge(stream string, seq uint64) error {
 	return j.call("STREAM.PURGE."+stream, server.JSApiStreamPurgeRequest{Sequence: seq}, nil)
 }
 
+// cut removes what a subject has below seq.
+func (j *js) cut(stream, subject string, seq uint64) error {
+	return j.call("STREAM.PURGE."+stream, server.JSApiStreamPurgeRequest{Subject: subject, Sequence: seq}, nil)
+}
+
 // forget removes everything of a subject but the latest keep messages.
 func (j *js) forget(stream, subject string, keep uint64) error {
 	return j.call("STREAM.PURGE."+stream, server.JSApiStreamPurgeRequest{Subject: subject, Keep: keep}, nil)
@@ -325,7 +330,7 @@ func (j *js) remove(stream string, seqs []uint64) error {
 			if errors.As(err, &e) && e.Status >= 400 && e.Status < 500 {
 				return nil
 			}
-			if e != nil && strings.Contains(e.Description, "not found") || e != nil && strings.Contains(e.Description, "deleted message") {
+			if e != nil && (e.Description == server.ErrStoreMsgNotFound.Error() || e.Description == "deleted message") {
 				return nil
 			}
 			return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 )
@@ -12,10 +11,6 @@ import (
 const (
 	// trimEvery is the pause between two passes of the trimmer.
 	trimEvery = 100 * time.Millisecond
-	// trimPatience is how long a finished message above an unfinished one
-	// stays in the log before it is deleted singly: most are reached by the
-	// floor before, which costs next to nothing.
-	trimPatience = 500 * time.Millisecond
 )
 
 // mark is the record gw.mark.
@@ -26,10 +21,11 @@ type mark struct {
 
 // trimmer removes finished messages from the log, in passes of its own.
 //
-// The log is cut off below the floor, the lowest unfinished sequence number;
-// finished messages above it are deleted singly, but only after some patience.
-// Before either is done the intent is on the disk: the floor in gw.mark, the
-// single numbers in gw.gone.N, one bit map for each chunk of numbers. So every
+// The log is cut off below the floor, the lowest unfinished sequence number, and
+// each destination's messages below that destination's own. What is finished
+// above those stays until there is much of it, and is then deleted singly.
+// Before any of this is done it is noted on the disk: the floor in gw.mark, the
+// numbers above it in gw.gone.N, one bit map for each chunk of numbers. So every
 // number that is missing in the log can be told from a loss (Embedded.Scan),
 // and a kill between a delivery's end and the deed repeats nothing that was noted.
 type trimmer struct {
@@ -37,19 +33,22 @@ type trimmer struct {
 
 	mu                 sync.Mutex
 	floor              uint64
-	gone               seqSet          // finished, at or above floor
-	aging              []agingSeqs     // finished and neither below the floor nor deleted, oldest first
-	dirty              map[uint64]bool // chunks with deletions that their record lacks
-	states             []uint64        // sequences of GW_STATE to delete
-	measure            bool            // something made room
-	inherited, revived seqSet          // noted as finished in an earlier run; of these, found in the log all the same
+	gone               seqSet             // finished, at or above floor
+	strands            map[string]*strand // by subject of the log
+	complete           bool               // strands know the messages from before this run
+	between            int                // finished messages that no cut reaches, about
+	dirty              map[uint64]bool    // chunks with deletions that their record lacks
+	states             []uint64           // sequences of GW_STATE to delete
+	measure            bool               // something made room
+	inherited, revived seqSet             // noted as finished in an earlier run; of these, found in the log all the same
 
 	// Of the goroutine in run only:
-	noted    mark
-	notedAt  time.Time
-	markSeq  uint64            // of the mark in GW_STATE
-	recorded map[uint64]uint64 // chunks that have a record, and its sequence
-	cutAt    uint64            // the log is cut off below
+	noted     mark
+	notedAt   time.Time
+	removedAt time.Time
+	markSeq   uint64            // of the mark in GW_STATE
+	recorded  map[uint64]uint64 // chunks that have a record, and its sequence
+	cutAt     uint64            // the log is cut off below
 
 	wake     chan struct{}
 	stopping chan struct{}
@@ -57,15 +56,10 @@ type trimmer struct {
 	done     chan struct{}
 }
 
-type agingSeqs struct {
-	since time.Time
-	seqs  []uint64
-}
-
 // openTrimmer reads what was noted, and compares it with the state of the log.
 func openTrimmer(s *Embedded, log *streamInfo) (*trimmer, error) {
 	t := &trimmer{
-		s: s, floor: 1, dirty: make(map[uint64]bool), recorded: make(map[uint64]uint64),
+		s: s, floor: 1, dirty: make(map[uint64]bool), recorded: make(map[uint64]uint64), strands: make(map[string]*strand),
 		wake: make(chan struct{}, 1), stopping: make(chan struct{}), done: make(chan struct{}),
 	}
 	first, last := max(1, log.State.First), log.State.Last
@@ -79,11 +73,11 @@ func openTrimmer(s *Embedded, log *streamInfo) (*trimmer, error) {
 		t.noted = mark{}
 	}
 	t.floor = max(1, t.noted.Floor)
-	err = s.js.scan(context.Background(), scanRequest{stream: streamState, subject: subjectGone + "*"}, func(r scanned) error {
+	err = s.js.values(context.Background(), subjectGone+"*", func(r scanned) error {
 		k, err := chunkOf(r.subject)
 		if err == nil {
-			if _, err = decodeValue(r.header(headerValue), r.data); err == nil {
-				err = t.gone.unmarshalChunk(k, r.data)
+			if _, err = decodeValue(r.header(headerValue), r.msg.Data); err == nil {
+				err = t.gone.unmarshalChunk(k, r.msg.Data)
 			}
 		}
 		if err != nil {
@@ -100,8 +94,6 @@ func openTrimmer(s *Embedded, log *streamInfo) (*trimmer, error) {
 		return nil, err
 	}
 	t.gone.dropBelow(t.floor)
-	t.inherited = t.gone.clone()
-
 	// The log may have lost its end, which nothing in it shows. Its next
 	// numbers must not be ones that are noted as finished.
 	if t.noted.Durable > last {
@@ -110,6 +102,7 @@ func openTrimmer(s *Embedded, log *streamInfo) (*trimmer, error) {
 	for _, k := range t.gone.dropAbove(last) {
 		t.dirty[k] = true
 	}
+	t.inherited = t.gone.clone()
 	if t.cutAt = first; t.floor > first || t.floor > last+1 {
 		// A crash came between the note and the deed. Above the last message
 		// this also moves the next number up to the floor.
@@ -125,6 +118,7 @@ func openTrimmer(s *Embedded, log *streamInfo) (*trimmer, error) {
 		s.messages.Store(int64(i.State.Messages))
 		t.measure = true
 	}
+	t.complete = s.messages.Load() == 0
 	return t, nil
 }
 
@@ -174,18 +168,14 @@ func (t *trimmer) missing(from, to uint64) {
 func (t *trimmer) remove(seqs []uint64) {
 	top := t.s.commit.durable.Load()
 	t.mu.Lock()
-	now := time.Now()
-	if n := len(t.aging); n == 0 || now.Sub(t.aging[n-1].since) > trimEvery/2 {
-		t.aging = append(t.aging, agingSeqs{since: now})
-	}
-	last := &t.aging[len(t.aging)-1]
 	n := 0
 	for _, seq := range seqs {
 		if seq >= t.floor && seq <= top && t.gone.add(seq) {
-			last.seqs = append(last.seqs, seq)
+			t.dirty[seq/chunkBits] = true
 			n++
 		}
 	}
+	t.between += n
 	t.mu.Unlock()
 	if n > 0 {
 		t.s.messages.Add(-int64(n))
@@ -200,11 +190,7 @@ func (t *trimmer) again(seq uint64) {
 	if seq < t.floor || !t.inherited.has(seq) || !t.revived.add(seq) {
 		return
 	}
-	if n := len(t.aging); n == 0 || len(t.aging[n-1].seqs) >= scanBatch {
-		t.aging = append(t.aging, agingSeqs{since: time.Now()})
-	}
-	last := &t.aging[len(t.aging)-1]
-	last.seqs = append(last.seqs, seq)
+	t.between++
 	t.s.messages.Add(-1)
 }
 
@@ -274,40 +260,34 @@ func (t *trimmer) finish() {
 func (t *trimmer) idle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.aging) == 0 && len(t.dirty) == 0 && len(t.states) == 0
+	return len(t.dirty) == 0 && len(t.states) == 0 && t.between < singleFrom
 }
 
 // pass notes what is finished, waits until the notes are durable, and then
-// removes it. With last, patience is not kept.
+// removes it. The last one keeps no pauses.
 func (t *trimmer) pass(last bool) error {
 	t.mu.Lock()
 	t.floor = t.gone.skip(t.floor)
 	now := mark{Floor: t.floor, Durable: t.s.commit.durable.Load()}
 	dropped := t.gone.dropBelow(t.floor)
+	t.advance()
+	var chunks map[uint64][]byte
+	var cuts map[string]uint64
 	var single []uint64
-	keep := t.aging[:0]
-	for _, a := range t.aging {
-		a.seqs = slices.DeleteFunc(a.seqs, func(seq uint64) bool { return seq < t.floor })
-		switch {
-		case len(a.seqs) == 0:
-		case last || time.Since(a.since) >= trimPatience:
-			single = append(single, a.seqs...)
-		default:
-			keep = append(keep, a)
+	if last || time.Since(t.removedAt) >= noteEvery {
+		t.removedAt = time.Now()
+		chunks = make(map[uint64][]byte, len(t.dirty))
+		for k := range t.dirty {
+			if (k+1)*chunkBits > t.floor {
+				chunks[k] = t.gone.marshalChunk(k)
+			}
+		}
+		clear(t.dirty)
+		cuts = t.cuts()
+		if t.crowded() || last && t.between > 0 {
+			single = t.singles()
 		}
 	}
-	clear(t.aging[len(keep):])
-	t.aging = keep
-	for _, seq := range single {
-		t.dirty[seq/chunkBits] = true
-	}
-	chunks := make(map[uint64][]byte, len(t.dirty))
-	for k := range t.dirty {
-		if (k+1)*chunkBits > t.floor {
-			chunks[k] = t.gone.marshalChunk(k)
-		}
-	}
-	clear(t.dirty)
 	states := t.states
 	t.states = nil
 	measure := t.measure
@@ -359,6 +339,12 @@ func (t *trimmer) pass(last bool) error {
 		}
 		t.cutAt, changed = now.Floor, true
 	}
+	for subject, seq := range cuts {
+		if err := t.s.js.cut(streamLog, subject, seq+1); err != nil {
+			return err
+		}
+		changed = true
+	}
 	if len(single) > 0 {
 		if err := t.s.js.remove(streamLog, single); err != nil {
 			return err
@@ -390,6 +376,13 @@ func (t *trimmer) pass(last bool) error {
 		}
 	}
 	return t.s.measure()
+}
+
+// crowded says whether what lies between unfinished messages must go: because
+// there is much of it beside them, or little room. It must be called with mu held.
+func (t *trimmer) crowded() bool {
+	return t.between >= singleFrom && int64(t.between) > t.s.messages.Load()/4 ||
+		t.between > 0 && t.s.used.Load() > t.s.limit/2
 }
 
 // write makes notes durable. They share the sync of whatever is stored

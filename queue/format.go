@@ -13,7 +13,8 @@ import (
 // Format is the version of the records and of store.json. A store of a higher
 // version is not opened.
 //
-// A record of the log is a JetStream message on gw.in.00. Its one header is
+// A record of the log is a JetStream message on gw.in.00.HASH, with a hash of the
+// destination (see logSubject). Its one header is
 //
 //	Gw-Message: 1 ID ROUTE DESTINATION LANE OPERATION ACCEPTED META CRC
 //
