@@ -137,7 +137,8 @@ func drive39(t *testing.T, r *run) {
 		wait bool
 	}
 	for _, s := range []shape{
-		{"", hd, true}, {"http11", hd, true},
+		{"", hd, true},
+		{"http11", hd, true},
 		{"http10", bytes.Replace(hd, []byte("HTTP/1.1"), []byte("HTTP/1.0"), 1), false},
 		{"backend-sends-100", bytes.Replace(hd, []byte("Expect: 100-continue\r\n"), nil, 1), false},
 	} {

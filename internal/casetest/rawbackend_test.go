@@ -54,14 +54,9 @@ type peer struct {
 }
 
 // listenHTTP starts a backend that answers every request with okReply.
-func listenHTTP(tb testing.TB) *backend { return listen(tb, 0) }
-
-// listenFramed starts one that speaks frames and echoes.
-func listenFramed(tb testing.TB, size int) *backend { return listen(tb, size) }
-
-func listen(tb testing.TB, size int) *backend {
+func listenHTTP(tb testing.TB) *backend {
 	tb.Helper()
-	b, err := newBackend(size)
+	b, err := newBackend(0)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -69,6 +64,8 @@ func listen(tb testing.TB, size int) *backend {
 	return b
 }
 
+// newBackend starts one that speaks HTTP, or, with size octets of length,
+// frames, which it echoes.
 func newBackend(size int) (*backend, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

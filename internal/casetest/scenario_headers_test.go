@@ -13,13 +13,32 @@ var uuid7 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9
 func TestRequestHeaders(t *testing.T) {
 	f := shared(t)
 	sent := append(xml11("urn:a"), fields{
-		{"Connection", "close, X-Hop"}, {"X-Hop", "1"}, {"Keep-Alive", "timeout=5"}, {"Proxy-Connection", "keep-alive"}, {"TE", "trailers"},
-		{"Upgrade", "h2c"}, {"Proxy-Authorization", "Basic aHVudGVyMg=="},
-		{"Gateway-Message-Id", "mine"}, {"gateway-attempt", "7"}, {"Gateway-Possible-Duplicate", "true"}, {"Gateway-Evil", "x"},
-		{"X-Forwarded-For", "6.6.6.6"}, {"X-Forwarded-Proto", "https"}, {"X-Forwarded-Host", "evil"}, {"Forwarded", "for=6.6.6.6"},
-		{"Cookie", "a=b"}, {"Cookie", "c=d"}, {"Authorization", "Basic ZG9jazpkb2Nr"}, {"Accept", "text/xml"}, {"Accept-Language", "nl"},
-		{"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, {"X-Empty", ""}, {"X-Multi", "1"}, {"X-Multi", "2"},
-		{"Via", "1.0 before"}, {"User-Agent", "test/1 (x; y)"},
+		{"Connection", "close, X-Hop"},
+		{"X-Hop", "1"},
+		{"Keep-Alive", "timeout=5"},
+		{"Proxy-Connection", "keep-alive"},
+		{"TE", "trailers"},
+		{"Upgrade", "h2c"},
+		{"Proxy-Authorization", "Basic aHVudGVyMg=="},
+		{"Gateway-Message-Id", "mine"},
+		{"gateway-attempt", "7"},
+		{"Gateway-Possible-Duplicate", "true"},
+		{"Gateway-Evil", "x"},
+		{"X-Forwarded-For", "6.6.6.6"},
+		{"X-Forwarded-Proto", "https"},
+		{"X-Forwarded-Host", "evil"},
+		{"Forwarded", "for=6.6.6.6"},
+		{"Cookie", "a=b"},
+		{"Cookie", "c=d"},
+		{"Authorization", "Basic ZG9jazpkb2Nr"},
+		{"Accept", "text/xml"},
+		{"Accept-Language", "nl"},
+		{"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+		{"X-Empty", ""},
+		{"X-Multi", "1"},
+		{"X-Multi", "2"},
+		{"Via", "1.0 before"},
+		{"User-Agent", "test/1 (x; y)"},
 	}...)
 	post(t, f.g.addr["http"], "/depot/x", sent, envelope("1.1", op))
 	calls := f.http.got()
@@ -90,8 +109,18 @@ func TestIDsAreUnique(t *testing.T) {
 func TestResponseHeaders(t *testing.T) {
 	f := shared(t)
 	sent := fields{
-		{"Content-Type", "text/xml; charset=utf-8"}, {"Connection", "X-Hop"}, {"X-Hop", "1"}, {"Keep-Alive", "timeout=5"}, {"Proxy-Authenticate", "Basic"},
-		{"Set-Cookie", "a=b; Path=/"}, {"Set-Cookie", "c=d"}, {"X-Multi", "1"}, {"X-Multi", "2"}, {"X-Empty", ""}, {"ETag", `W/"x"`}, {"Server", "backend/1"},
+		{"Content-Type", "text/xml; charset=utf-8"},
+		{"Connection", "X-Hop"},
+		{"X-Hop", "1"},
+		{"Keep-Alive", "timeout=5"},
+		{"Proxy-Authenticate", "Basic"},
+		{"Set-Cookie", "a=b; Path=/"},
+		{"Set-Cookie", "c=d"},
+		{"X-Multi", "1"},
+		{"X-Multi", "2"},
+		{"X-Empty", ""},
+		{"ETag", `W/"x"`},
+		{"Server", "backend/1"},
 		{"Trailer", "X-T"},
 	}
 	f.http.answerWith(response(200, sent, envelope("1.1", op)))
