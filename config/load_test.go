@@ -170,6 +170,11 @@ func TestShipped(t *testing.T) {
 		name != "echo" || len(b.Nodes) != 1 || b.Nodes[0].URL.String() != "builtin:echo" {
 		t.Errorf("route: got %+v to %s %+v", r, name, b)
 	}
+	orders := cfg.Routes[1]
+	if orders.Match.Path.String() != "/orders" || orders.Delivery != DeliveryQueue || cfg.Store.Durability != DurabilityStrict ||
+		filepath.Base(string(cfg.Store.Dir)) != "data" {
+		t.Errorf("queue route: got %+v, store %+v", orders, cfg.Store)
+	}
 	if got, want := cfg.Files(), cfg.Path(); len(got) != 1 || filepath.Base(got[0]) != filepath.Base(want) {
 		t.Errorf("Files: got %v, want only the file itself", got)
 	}
@@ -182,7 +187,7 @@ func TestShippedExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(data)
-	for _, line := range []string{"- name: orders", "  match: {path: /orders}", `  to: ["http://10.0.0.5:9000/orders", "http://10.0.0.6:9000/orders"]`} {
+	for _, line := range []string{"- name: quotes", "  match: {path: /quotes}", `  to: ["http://10.0.0.5:9000/quotes", "http://10.0.0.6:9000/quotes"]`} {
 		if !strings.Contains(text, "  # "+line+"\n") {
 			t.Fatalf("the example has no line %q", line)
 		}
@@ -192,7 +197,7 @@ func TestShippedExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(cfg.Routes) != 2 || len(cfg.Routes[1].To) != 2 {
+	if len(cfg.Routes) != 3 || len(cfg.Routes[2].To) != 2 {
 		t.Errorf("routes: got %+v", cfg.Routes)
 	}
 }
