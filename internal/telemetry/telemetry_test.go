@@ -197,3 +197,56 @@ func TestIsTerminal(t *testing.T) {
 		}
 	}
 }
+
+// TestQueueMetrics: what SPEC.md §5 names of stored messages, counted and
+// looked up.
+func TestQueueMetrics(t *testing.T) {
+	m := NewMetrics()
+	m.Delivered("orders", 40*time.Millisecond)
+	m.Died("orders", "permanent")
+	m.Synced(300*time.Microsecond, 7)
+	m.Synced(time.Millisecond, 0) // of bookkeeping: no group of messages
+	m.StoreError(os.ErrClosed)
+	m.Gap(4, 9)
+	if got := scrape(t, m); strings.Contains(got, "gateway_queue_messages") || strings.Contains(got, "gateway_disk_free_bytes") {
+		t.Error("without a store the scrape tells of stored messages")
+	}
+	free := int64(5 << 30)
+	m.WatchQueue(QueueSource{
+		Queues: func() []QueueSample {
+			return []QueueSample{
+				{Route: "orders", Backend: "b", Pending: 3, Retrying: 2, Dead: 1, Oldest: time.Now().Add(-time.Hour), Down: true},
+				{Route: "second", Backend: "b", Down: true}, // two routes, one backend: one sample
+				{Route: "gone", Orphaned: 4},
+			}
+		},
+		DiskFree: func() (int64, bool) { return free, free > 0 },
+	})
+	got := scrape(t, m)
+	for _, want := range []string{
+		`gateway_queue_messages{route="orders",state="pending"} 3`,
+		`gateway_queue_messages{route="orders",state="retrying"} 2`,
+		`gateway_queue_messages{route="orders",state="dead"} 1`,
+		`gateway_queue_messages{route="gone",state="orphaned"} 4`,
+		`gateway_queue_oldest_age_seconds{route="orders"} 360`, // 3600 and a bit
+		`gateway_queue_oldest_age_seconds{route="second"} 0`,
+		`gateway_circuit_state{backend="b"} 1`,
+		`gateway_delivery_latency_seconds_bucket{route="orders",le="0.025"} 0`,
+		`gateway_delivery_latency_seconds_bucket{route="orders",le="0.05"} 1`,
+		`gateway_dead_letters_total{reason="permanent",route="orders"} 1`,
+		`gateway_store_sync_seconds_count 2`,
+		`gateway_store_group_messages_count 1`,
+		`gateway_store_group_messages_sum 7`,
+		`gateway_store_errors_total 1`,
+		`gateway_store_gaps_total 1`,
+		`gateway_disk_free_bytes 5.36870912e+09`,
+	} {
+		if !strings.Contains(got, "\n"+want) {
+			t.Errorf("scrape lacks %s", want)
+		}
+	}
+	free = 0
+	if got := scrape(t, m); strings.Contains(got, "gateway_disk_free_bytes ") {
+		t.Error("room on the disk is told though it is not known")
+	}
+}
