@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,8 +16,8 @@ const (
 	ReasonAttempts  = "attempts"  // retry.attempts are spent
 )
 
-// keptAttempts is how many attempts of a message are remembered: the first and
-// the most recent.
+// keptAttempts is how many attempts of a message are remembered: the first, the
+// most recent, and the last after which the message may have been processed.
 const keptAttempts = 50
 
 // attempt makes one attempt for an item that is in flight.
@@ -164,7 +165,11 @@ func (q *Queue) remember(it *item, a AttemptRecord) []AttemptRecord {
 	first := it.attempts() == 0
 	h := append(it.history[:len(it.history):len(it.history)], a)
 	if len(h) > keptAttempts {
-		h = append(h[:1:1], h[len(h)-keptAttempts+1:]...)
+		drop := 1
+		if isMaybe := func(a AttemptRecord) bool { return a.Maybe }; isMaybe(h[1]) && !slices.ContainsFunc(h[2:], isMaybe) {
+			drop = 2 // the mark hangs on it
+		}
+		h = slices.Delete(h, drop, drop+1)
 	}
 	it.history = h
 	if first && it.attempts() > 0 {
@@ -247,7 +252,7 @@ func (q *Queue) burial(d *destState, it *item, m *Message, reason, text string, 
 	}
 	q.mu.Lock()
 	dead := &DeadLetter{
-		Message: m, Died: time.Now(), Reason: reason, Text: text, Attempts: it.history,
+		Message: m, Died: time.Now(), Reason: reason, Text: text, Attempts: it.ownUp(time.Now()),
 		Reply: o.Reply, ReplyType: o.ReplyType,
 	}
 	q.mu.Unlock()

@@ -36,7 +36,6 @@ type Queue struct {
 	hot     int64   // octets of bodies kept in memory
 	early   []*item // accepted while the index is being rebuilt
 	loaded  bool
-	doubt   bool // the last stop was not clean
 	run     *running
 }
 
@@ -60,7 +59,6 @@ func New(s Store, d Deliverer, opt Options) (*Queue, error) {
 		dests:  map[string]*destState{},
 		byID:   map[string]*item{},
 		buried: burial{byID: map[string]*deadEntry{}},
-		doubt:  !s.Info().Clean,
 	}
 	s.OnCommit(q.committed)
 	return q, nil
@@ -249,7 +247,12 @@ func (q *Queue) Load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("queue: attempts: %w", err)
 	}
+	doubt, err := q.openDoubt(ctx)
+	if err != nil {
+		return err
+	}
 	var stale []uint64
+	var first, last uint64
 	err = q.store.Scan(ctx, func(seq uint64, m *Message, size int) error {
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -261,9 +264,13 @@ func (q *Queue) Load(ctx context.Context) error {
 			stale = append(stale, seq)
 			return nil
 		}
+		if first == 0 {
+			first = seq
+		}
+		last = seq
 		it := q.item(seq, m, size)
 		it.history = histories[m.ID]
-		it.maybe = q.doubt
+		it.maybe = seq <= doubt
 		for _, a := range it.history {
 			it.maybe = it.maybe || a.Maybe
 			it.due = a.NotBefore
@@ -277,6 +284,9 @@ func (q *Queue) Load(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("queue: log: %w", err)
+	}
+	if err := q.settleDoubt(ctx, doubt, first, last); err != nil {
+		return err
 	}
 	if len(stale) > 0 {
 		if err := q.store.Remove(stale...); err != nil {

@@ -519,3 +519,123 @@ func TestBuriedIsNotDeliveredAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestDoubtOutlivesACleanStop: what may have been delivered before a crash is
+// marked also when a clean stop lies between the crash and the next attempt
+// that is processed; what was accepted after the crash is not.
+func TestDoubtOutlivesACleanStop(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stop at once=%v", early), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := NewMemory()
+				// The first gateway dies before it hears what became of its attempt.
+				r := newRig(t, s, &node{deliver: func(ctx context.Context, _ *Delivery) Outcome {
+					<-ctx.Done()
+					return Outcome{Verdict: Aborted}
+				}}, Route{})
+				old := r.put(t, "")
+				time.Sleep(time.Second)
+				s = s.Reopen()
+
+				r2 := newRig(t, s, &node{deliver: func(context.Context, *Delivery) Outcome { return refused }}, Route{})
+				r2.n = 1
+				if !early {
+					time.Sleep(time.Minute)
+				}
+				young := r2.put(t, "")
+				time.Sleep(time.Second)
+				if err := r2.stop(); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				s = s.Reopen()
+
+				n := &node{}
+				r3 := newRig(t, s, n, Route{})
+				time.Sleep(time.Hour)
+				marks := map[string]bool{}
+				for _, g := range n.given() {
+					marks[g.id] = g.dup
+				}
+				if len(marks) != 2 || !marks[old] || marks[young] {
+					t.Errorf("marks: got %v, want one for %s and none for %s", marks, old, young)
+				}
+				if err := r3.stop(); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				s = s.Reopen()
+				newRig(t, s, n, Route{})
+				time.Sleep(time.Second)
+				if v, err := s.State("doubt"); err != nil || v != nil {
+					t.Errorf("the doubt stays when nothing is in doubt: got %q, %v", v, err)
+				}
+			})
+		})
+	}
+}
+
+// TestDoubtOutlivesTheDeath: a message that may have been delivered before a
+// crash and then dies keeps its mark when it is replayed.
+func TestDoubtOutlivesTheDeath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewMemory()
+		r := newRig(t, s, &node{deliver: func(ctx context.Context, _ *Delivery) Outcome {
+			<-ctx.Done()
+			return Outcome{Verdict: Aborted}
+		}}, Route{})
+		id := r.put(t, "")
+		time.Sleep(time.Second)
+		s = s.Reopen()
+		n := &node{deliver: func(context.Context, *Delivery) Outcome { return bad }}
+		r2 := newRig(t, s, n, Route{})
+		time.Sleep(time.Second)
+		n.mu.Lock()
+		n.deliver = nil
+		n.mu.Unlock()
+		if err := r2.Replay(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if g := n.given(); len(g) != 2 || !g[1].dup || g[1].attempt != 1 {
+			t.Errorf("attempts: got %+v, want the replayed one marked", g)
+		}
+	})
+}
+
+// TestMarkOutlivesManyAttempts: of a long history only a part is kept, and the
+// attempt that asks for the mark is in it.
+func TestMarkOutlivesManyAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewMemory()
+		n := &node{deliver: func(_ context.Context, d *Delivery) Outcome {
+			if d.Attempt == 2 {
+				return lost
+			}
+			return fault
+		}}
+		policy := retry.Policy{Initial: time.Second, Max: time.Second, Jitter: -1}
+		r := newRig(t, s, n, Route{Retry: policy})
+		id := r.put(t, "")
+		time.Sleep(2 * keptAttempts * time.Second)
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := r.Get(id); err != nil || len(d.History) != keptAttempts || d.History[0].N != 1 || d.History[1].N != 2 {
+			t.Errorf("Get: got %d attempts kept, %v, want %d with the first two", len(d.History), err, keptAttempts)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		n2 := &node{}
+		newRig(t, s.Reopen(), n2, Route{})
+		time.Sleep(time.Minute)
+		if g := n2.given(); len(g) != 1 || !g[0].dup || g[0].attempt < keptAttempts {
+			t.Errorf("after the restart: got %+v, want one attempt, marked", g)
+		}
+	})
+}
