@@ -1,5 +1,6 @@
 // Command gateway is the Soapway gateway: it runs it (serve), checks its
-// configuration (check) and sends envelopes (send).
+// configuration (check), sends envelopes (send) and operates the messages that
+// a gateway has stored (queue).
 //
 // Results go to stdout, everything else to stderr. The exit code is 0 for
 // success, 1 when a problem was found, 2 for wrong usage.

@@ -46,6 +46,10 @@ func TestMain(m *testing.M) {
 //	wait-metric TEXT   waits for a line of its metrics
 //	ends [CODE]        waits for its end and checks the exit code
 //	fetch METHOD URL   prints status and body
+//	make-store DIR [unclean]
+//	                   makes the store of a gateway that was stopped, or killed
+//	hold-store DIR     keeps a store open in another process
+//	first-id NAME      sets a variable to the first id of the last command's JSON
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata",
@@ -62,6 +66,9 @@ func TestScripts(t *testing.T) {
 			"wait-metric": scriptWaitMetric,
 			"ends":        scriptEnds,
 			"fetch":       scriptFetch,
+			"make-store":  scriptMakeStore,
+			"hold-store":  scriptHoldStore,
+			"first-id":    scriptFirstID,
 		},
 	})
 }
@@ -187,7 +194,7 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 
 // environment is that of a script's own commands.
 func environment(ts *testscript.TestScript) (env []string) {
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "SYSTEMROOT", "GORACE", "TAKEN", "GATEWAY_DRAIN"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "SYSTEMROOT", "GORACE", "TAKEN", "GATEWAY_DRAIN", "GATEWAY_STORE_DIR"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}

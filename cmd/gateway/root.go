@@ -73,7 +73,7 @@ func (c *cli) root() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2
 	root.PersistentFlags().BoolVar(&c.json, "json", false, "print results as JSON")
-	root.AddCommand(c.serveCommand(), c.checkCommand(), c.sendCommand(), c.versionCommand())
+	root.AddCommand(c.serveCommand(), c.checkCommand(), c.sendCommand(), c.queueCommand(), c.versionCommand())
 	root.AddCommand(c.later()...)
 	return root
 }
@@ -82,7 +82,7 @@ func (c *cli) root() *cobra.Command {
 // their names are known, so that they are not taken for a slip of the fingers.
 func (c *cli) later() []*cobra.Command {
 	var cmds []*cobra.Command
-	for _, name := range []string{"queue", "site", "bench", "loadtest"} {
+	for _, name := range []string{"site", "bench", "loadtest"} {
 		cmds = append(cmds, &cobra.Command{
 			Use:                name,
 			Hidden:             true,

@@ -29,8 +29,9 @@ type Options struct {
 	// Metrics serves /metrics. Default: the path does not exist.
 	Metrics http.Handler
 
-	// Queue is what the API shows and operates. Default: one without messages.
-	Queue Queue
+	// Queue returns what the API shows and operates, nil while there is no
+	// store. Default: there is none.
+	Queue func() Queue
 
 	// Version stands on the front page. Default: left out.
 	Version string
@@ -46,7 +47,7 @@ func (o Options) withDefaults() Options {
 		o.Ready = func() []string { return nil }
 	}
 	if o.Queue == nil {
-		o.Queue = noQueue{}
+		o.Queue = func() Queue { return nil }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -34,12 +34,12 @@ type Status struct {
 }
 
 func (a *api) status(*call) (any, error) {
-	s := Status{Version: a.version, Running: !a.stopped, Waiting: a.queue.Waiting()}
+	s := Status{Version: a.version, Running: !a.stopped, Waiting: a.queue().Waiting()}
 	if s.Running {
 		s.Reasons = a.ready()
 		s.Ready = len(s.Reasons) == 0
 	}
-	if info, ok := a.queue.Store(); ok {
+	if info, ok := a.queue().Store(); ok {
 		s.Store = &info
 	}
 	return s, nil
@@ -51,7 +51,7 @@ type Queues struct {
 }
 
 func (a *api) queues(*call) (any, error) {
-	return Queues{append([]RouteStats{}, a.queue.Stats()...)}, nil
+	return Queues{append([]RouteStats{}, a.queue().Stats()...)}, nil
 }
 
 // Page is the answer of GET /queues/{route}/messages.
@@ -72,7 +72,7 @@ func (a *api) list(c *call) (any, error) {
 	if err := a.knows(f.Route); err != nil {
 		return nil, err
 	}
-	page, next, err := a.queue.List(f)
+	page, next, err := a.queue().List(f)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (f *Filter) check(k kind, hasState bool, since string, hasSince bool) error
 
 // knows refuses a route that has nothing to do with the queue.
 func (a *api) knows(route string) error {
-	if !slices.ContainsFunc(a.queue.Stats(), func(s RouteStats) bool { return s.Route == route }) {
+	if !slices.ContainsFunc(a.queue().Stats(), func(s RouteStats) bool { return s.Route == route }) {
 		return refusef(kindRoute, "no route %s stores messages or has stored any", quote(route))
 	}
 	return nil
@@ -127,9 +127,9 @@ type Reply struct {
 }
 
 func (a *api) show(c *call) (any, error) {
-	d, err := a.queue.Get(c.path("id"))
+	d, err := a.queue().Get(c.path("id"))
 	if err != nil {
-		return nil, err
+		return nil, named(err, c.path("id"))
 	}
 	m := &Message{
 		Message:  d.Entry,
@@ -166,36 +166,44 @@ func secret(name string) bool {
 	return slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
+// named adds to an error about one message or route which one that is.
+func named(err error, name string) error {
+	if err == ErrNoMessage || err == ErrNoRoute || err == ErrBusy {
+		return fmt.Errorf("%w: %s", err, quote(name))
+	}
+	return err
+}
+
 func (a *api) replay(c *call) (any, error) {
 	id := c.path("id")
-	err := a.queue.Replay(c.r.Context(), id)
+	err := a.queue().Replay(c.r.Context(), id)
 	a.changed(c, "replay", err, "message", id)
-	return nil, err
+	return nil, named(err, id)
 }
 
 func (a *api) drop(c *call) (any, error) {
 	id := c.path("id")
-	err := a.queue.Drop(c.r.Context(), id)
+	err := a.queue().Drop(c.r.Context(), id)
 	a.changed(c, "drop", err, "message", id)
-	return nil, err
+	return nil, named(err, id)
 }
 
 func (a *api) pause(c *call) (any, error) {
-	err := a.queue.Pause(c.r.Context(), c.path("route"))
+	err := a.queue().Pause(c.r.Context(), c.path("route"))
 	a.changed(c, "pause", err, "route", c.path("route"))
-	return nil, err
+	return nil, named(err, c.path("route"))
 }
 
 func (a *api) resume(c *call) (any, error) {
-	err := a.queue.Resume(c.r.Context(), c.path("route"))
+	err := a.queue().Resume(c.r.Context(), c.path("route"))
 	a.changed(c, "resume", err, "route", c.path("route"))
-	return nil, err
+	return nil, named(err, c.path("route"))
 }
 
 func (a *api) flush(c *call) (any, error) {
-	err := a.queue.Flush(c.r.Context(), c.path("route"))
+	err := a.queue().Flush(c.r.Context(), c.path("route"))
 	a.changed(c, "flush", err, "route", c.path("route"))
-	return nil, err
+	return nil, named(err, c.path("route"))
 }
 
 // Count is the answer of a change of many messages.
@@ -211,7 +219,7 @@ func (a *api) replayAll(c *call) (any, error) {
 	if f.State != "" && f.State != "dead" {
 		return nil, refusef(kindBody, "only dead letters can be replayed, got state %s", f.State)
 	}
-	n, err := a.queue.ReplayAll(c.r.Context(), f)
+	n, err := a.queue().ReplayAll(c.r.Context(), f)
 	return a.counted(c, "replay", f, n, err)
 }
 
@@ -220,7 +228,7 @@ func (a *api) dropAll(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := a.queue.DropAll(c.r.Context(), f)
+	n, err := a.queue().DropAll(c.r.Context(), f)
 	return a.counted(c, "drop", f, n, err)
 }
 

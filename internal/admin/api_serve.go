@@ -31,7 +31,7 @@ var openAPI []byte
 
 // api serves /api/v1.
 type api struct {
-	queue   Queue
+	present func() Queue
 	ready   func() []string
 	version string
 	trusted bool // every caller has shown the token
@@ -79,7 +79,7 @@ var endpoints = []endpoint{
 
 // newAPI returns the API for o, whose defaults are filled in.
 func newAPI(o Options) *api {
-	a := &api{queue: o.Queue, ready: o.Ready, version: o.Version, trusted: o.Token != "", log: o.Log, mux: http.NewServeMux()}
+	a := &api{present: o.Queue, ready: o.Ready, version: o.Version, trusted: o.Token != "", log: o.Log, mux: http.NewServeMux()}
 	byPath := map[string]map[string]*endpoint{}
 	for i := range endpoints {
 		e := &endpoints[i]
@@ -101,11 +101,19 @@ func newAPI(o Options) *api {
 // what needs a running gateway is refused by q itself. The store of a gateway
 // that is stopped is operated through it, by the code that operates a running one.
 func Local(q Queue, opt Options) http.Handler {
-	opt.Queue = q
+	opt.Queue = func() Queue { return q }
 	a := newAPI(opt.withDefaults())
 	a.stopped = true
 	a.trusted = true // there is no browser between
 	return a
+}
+
+// queue is what there is to show at this moment.
+func (a *api) queue() Queue {
+	if q := a.present(); q != nil {
+		return q
+	}
+	return noQueue{}
 }
 
 // isAPI tells the paths of the API, also those that it does not have.

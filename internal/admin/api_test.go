@@ -71,6 +71,8 @@ func (q *scripted) Pause(_ context.Context, r string) error  { return q.note("pa
 func (q *scripted) Resume(_ context.Context, r string) error { return q.note("resume %s", r) }
 func (q *scripted) Flush(_ context.Context, r string) error  { return q.note("flush %s", r) }
 
+func always(q Queue) func() Queue { return func() Queue { return q } }
+
 // ask sends one request to a server and returns the answer.
 func ask(opt Options, method, target, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
@@ -177,7 +179,7 @@ func TestAPI(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			q := &scripted{}
-			w := ask(Options{Queue: q, Version: "1.2.3"}, tt.method, "/api/v1"+tt.path, tt.body, tt.header...)
+			w := ask(Options{Queue: always(q), Version: "1.2.3"}, tt.method, "/api/v1"+tt.path, tt.body, tt.header...)
 			if w.Code != tt.status {
 				t.Fatalf("%s %s: got %d %s, want %d", tt.method, tt.path, w.Code, w.Body, tt.status)
 			}
@@ -231,7 +233,7 @@ func TestAPIToken(t *testing.T) {
 	}
 	for _, tt := range tests {
 		q := &scripted{}
-		w := ask(Options{Queue: q, Token: "s3cret"}, "POST", "/api/v1/queues/orders/pause", "", tt.header...)
+		w := ask(Options{Queue: always(q), Token: "s3cret"}, "POST", "/api/v1/queues/orders/pause", "", tt.header...)
 		if w.Code != tt.status || (len(q.did) > 0) != (tt.status == 204) {
 			t.Errorf("%s: got %d, and the queue was asked %q; want %d", tt.name, w.Code, q.did, tt.status)
 		}
@@ -263,7 +265,7 @@ func TestAPIErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, wrapped := range []error{tt.err, fmt.Errorf("queue: %w: more", tt.err)} {
-			w := ask(Options{Queue: &scripted{err: wrapped}}, "POST", "/api/v1/queues/orders/drop", "{}", "Content-Type", jsonBody)
+			w := ask(Options{Queue: always(&scripted{err: wrapped})}, "POST", "/api/v1/queues/orders/drop", "{}", "Content-Type", jsonBody)
 			if w.Code != tt.status || (w.Code == 503) != (w.Header().Get("Retry-After") != "") {
 				t.Errorf("%v: got %d with Retry-After %q, want %d", wrapped, w.Code, w.Header().Get("Retry-After"), tt.status)
 			}
@@ -276,7 +278,7 @@ func TestAPIErrors(t *testing.T) {
 			}
 		}
 	}
-	w := ask(Options{Queue: &scripted{err: ErrCursor}}, "GET", "/api/v1/queues/orders/messages?after=zz", "")
+	w := ask(Options{Queue: always(&scripted{err: ErrCursor})}, "GET", "/api/v1/queues/orders/messages?after=zz", "")
 	if p := asProblem(t, w); w.Code != 400 || p.Type != "urn:soapway:problem:bad-parameter" {
 		t.Errorf("foreign cursor: got %d %+v", w.Code, p)
 	}
@@ -302,7 +304,7 @@ func TestAPIMessage(t *testing.T) {
 		Reply:     []byte{'<', 0xff},
 		ReplyType: "text/xml",
 	}
-	w := ask(Options{Queue: &scripted{get: d}}, "GET", "/api/v1/messages/0190", "")
+	w := ask(Options{Queue: always(&scripted{get: d})}, "GET", "/api/v1/messages/0190", "")
 	if strings.Contains(w.Body.String(), "secret") || strings.Contains(w.Body.String(), "c2VjcmV0") {
 		t.Errorf("a secret is shown: %s", w.Body)
 	}
@@ -335,7 +337,7 @@ func TestAPIChangesAreLogged(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var log bytes.Buffer
-		opt := Options{Queue: &scripted{err: tt.err}, Token: "s3cret", Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{
+		opt := Options{Queue: always(&scripted{err: tt.err}), Token: "s3cret", Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{
 			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 				if a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime && time.Since(a.Value.Time()) < time.Hour {
 					return slog.Attr{}

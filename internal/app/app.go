@@ -150,6 +150,7 @@ func (a *App) bind(cfg *config.Config) config.Problems {
 		Token:   cfg.Admin.Token.Reveal(),
 		Ready:   a.unready,
 		Metrics: a.metrics.Handler(),
+		Queue:   a.depot.shown,
 		Version: a.opt.Version,
 		Log:     a.log,
 	})

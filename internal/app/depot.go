@@ -208,11 +208,7 @@ func (p *depot) configure(cfg *config.Config) error {
 		return nil
 	}
 	p.exit.Store(cfg.Store.OnFailure == config.OnFailureExit)
-	has := map[string]bool{}
-	for _, st := range s.queue.Stats() {
-		has[st.Route] = st.Pending+st.Retrying+st.Orphaned > 0
-	}
-	return s.queue.Configure(queueRoutes(cfg, has))
+	return s.queue.Configure(queueRoutes(cfg, holders(s.queue)))
 }
 
 // restartNeeded lists what an open store takes only when it is opened.

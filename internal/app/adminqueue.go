@@ -1,0 +1,248 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"soapway/config"
+	"soapway/internal/admin"
+	"soapway/proxy"
+	"soapway/queue"
+)
+
+// adminQueue shows a queue to the admin API.
+type adminQueue struct {
+	*queue.Queue
+	store   queue.Store
+	stopped bool // nothing runs: the store is only looked at
+}
+
+var _ admin.Queue = (*adminQueue)(nil)
+
+// shown is the queue as the admin API sees it, nil while no store is open.
+func (p *depot) shown() admin.Queue {
+	if s := p.present.Load(); s != nil {
+		return &adminQueue{Queue: s.queue, store: s.store}
+	}
+	return nil
+}
+
+// adminErrors are the admin API's names for the errors of a queue.
+var adminErrors = []struct{ ours, theirs error }{
+	{queue.ErrNoRoute, admin.ErrNoRoute},
+	{queue.ErrNotFound, admin.ErrNoMessage},
+	{queue.ErrBusy, admin.ErrBusy},
+	{queue.ErrCorrupt, admin.ErrDamaged},
+	{queue.ErrFull, admin.ErrFull},
+	{queue.ErrUnknown, admin.ErrUnknown}, // before the errors that it may wrap
+	{queue.ErrClosed, admin.ErrClosed},
+}
+
+func adminError(err error) error {
+	for _, e := range adminErrors {
+		if errors.Is(err, e.ours) {
+			if err == e.ours {
+				return e.theirs
+			}
+			return fmt.Errorf("%w: %w", e.theirs, err)
+		}
+	}
+	return err
+}
+
+// Store implements [admin.Queue].
+func (a *adminQueue) Store() (admin.StoreInfo, bool) {
+	i := a.store.Info()
+	s := admin.StoreInfo{
+		ID: i.ID, Epoch: i.Epoch, Clean: i.Clean, Dir: i.Dir, Durability: i.Durability,
+		Messages: i.Messages, Bytes: i.Bytes, Opened: i.Opened,
+	}
+	if err := a.store.Err(); err != nil {
+		s.Error = err.Error()
+	}
+	return s, true
+}
+
+// Stats implements [admin.Queue].
+func (a *adminQueue) Stats() []admin.RouteStats {
+	stats := a.Queue.Stats()
+	out := make([]admin.RouteStats, len(stats))
+	for i, s := range stats {
+		out[i] = admin.RouteStats(s)
+	}
+	return out
+}
+
+// List implements [admin.Queue].
+func (a *adminQueue) List(f admin.Filter) ([]admin.Entry, string, error) {
+	page, next, err := a.Queue.List(queueFilter(f))
+	if err != nil { // there is no other
+		return nil, "", fmt.Errorf("%w: %w", admin.ErrCursor, err)
+	}
+	out := make([]admin.Entry, len(page))
+	for i := range page {
+		out[i] = adminEntry(&page[i])
+	}
+	return out, next, nil
+}
+
+func queueFilter(f admin.Filter) queue.Filter {
+	return queue.Filter{
+		Route: f.Route, State: queue.State(f.State), Operation: f.Operation, Since: f.Since, Text: f.Text,
+		After: f.After, Limit: f.Limit,
+	}
+}
+
+func adminEntry(e *queue.Entry) admin.Entry {
+	return admin.Entry{
+		ID: e.ID, Route: e.Route, Destination: e.Destination, Lane: e.Lane, Operation: e.Operation,
+		State: string(e.State), InFlight: e.InFlight, Accepted: e.Accepted, Died: e.Died, Size: e.Size,
+		Attempts: e.Attempts, NextAttempt: e.NextAttempt, Reason: e.Reason, Text: e.Text,
+	}
+}
+
+// Get implements [admin.Queue].
+func (a *adminQueue) Get(id string) (*admin.Detail, error) {
+	d, err := a.Queue.Get(id)
+	if err != nil {
+		return nil, adminError(err)
+	}
+	out := &admin.Detail{
+		Entry: adminEntry(&d.Entry), Header: keptFields(d.Message.Meta), Envelope: d.Message.Body,
+		Reply: d.Reply, ReplyType: d.ReplyType,
+	}
+	out.Entry.Size = len(out.Envelope) // the index of dead letters counts the reply too
+	for _, r := range d.History {
+		out.Attempts = append(out.Attempts, admin.Attempt(r))
+	}
+	return out, nil
+}
+
+// keptFields are the header fields kept with a message; none where Meta cannot
+// be read, which its attempts then tell.
+func keptFields(meta []byte) (out []admin.Field) {
+	fields, err := proxy.StoredFields(meta)
+	if err != nil {
+		return nil
+	}
+	for _, f := range fields {
+		out = append(out, admin.Field{Name: f[0], Value: f[1]})
+	}
+	return out
+}
+
+// Replay implements [admin.Queue].
+func (a *adminQueue) Replay(ctx context.Context, id string) error {
+	return adminError(a.Queue.Replay(ctx, id))
+}
+
+// Drop implements [admin.Queue].
+func (a *adminQueue) Drop(ctx context.Context, id string) error {
+	return adminError(a.Queue.Drop(ctx, id))
+}
+
+// ReplayAll implements [admin.Queue].
+func (a *adminQueue) ReplayAll(ctx context.Context, f admin.Filter) (int, error) {
+	n, err := a.Queue.ReplayAll(ctx, queueFilter(f))
+	return n, adminError(err)
+}
+
+// DropAll implements [admin.Queue].
+func (a *adminQueue) DropAll(ctx context.Context, f admin.Filter) (int, error) {
+	n, err := a.Queue.DropAll(ctx, queueFilter(f))
+	return n, adminError(err)
+}
+
+// Pause implements [admin.Queue].
+func (a *adminQueue) Pause(ctx context.Context, route string) error {
+	return adminError(a.Queue.Pause(ctx, route))
+}
+
+// Resume implements [admin.Queue].
+func (a *adminQueue) Resume(ctx context.Context, route string) error {
+	return adminError(a.Queue.Resume(ctx, route))
+}
+
+// Flush implements [admin.Queue]. On a stopped store there is nothing that
+// could be hastened: the times of the next attempts are part of what is stored,
+// and a tool changes no message.
+func (a *adminQueue) Flush(ctx context.Context, route string) error {
+	if a.stopped {
+		return fmt.Errorf("flush: %w", admin.ErrStopped)
+	}
+	return adminError(a.Queue.Flush(ctx, route))
+}
+
+// A StoppedStore is the store of a gateway that does not run, opened for the
+// operator. It sends no message.
+type StoppedStore struct {
+	store *queue.Embedded
+	api   http.Handler
+}
+
+// OpenStopped opens the store of cfg as a start of the gateway would, and as
+// one that changes nothing about how that start will judge the last stop.
+// queue.ErrNoStore, queue.ErrLocked.
+func OpenStopped(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *StoppedStore, err error) {
+	if len(cfg.Store.URL) > 0 {
+		return nil, errors.New("the store is a cluster: only a running gateway can show it")
+	}
+	o := storeOptions(cfg, log, nil)
+	o.Inspect = true
+	store, err := queue.OpenEmbedded(o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = store.Close()
+		}
+	}()
+	q, err := queue.New(store, idle{}, queue.Options{Log: log})
+	if err != nil {
+		return nil, err
+	}
+	if err := q.Configure(queueRoutes(cfg, nil)); err != nil {
+		return nil, err
+	}
+	if err := q.Load(ctx); err != nil {
+		return nil, err
+	}
+	if err := q.Configure(queueRoutes(cfg, holders(q))); err != nil {
+		return nil, err
+	}
+	shown := &adminQueue{Queue: q, store: store, stopped: true}
+	return &StoppedStore{store: store, api: admin.Local(shown, admin.Options{Log: log})}, nil
+}
+
+// holders are the routes of which messages wait.
+func holders(q *queue.Queue) map[string]bool {
+	has := map[string]bool{}
+	for _, st := range q.Stats() {
+		has[st.Route] = st.Pending+st.Retrying+st.Orphaned > 0
+	}
+	return has
+}
+
+// API is the admin API over the store.
+func (s *StoppedStore) API() http.Handler { return s.api }
+
+// Dir is the absolute path of the store.
+func (s *StoppedStore) Dir() string { return s.store.Info().Dir }
+
+// Close lets go of the store. No request may be under way.
+func (s *StoppedStore) Close() error { return s.store.Close() }
+
+// idle delivers nothing.
+type idle struct{}
+
+var _ queue.Deliverer = idle{}
+
+func (idle) Deliver(context.Context, *queue.Delivery) queue.Outcome {
+	return queue.Outcome{Verdict: queue.Aborted}
+}
+
+func (idle) Probe(context.Context, string) error { return admin.ErrStopped }
