@@ -10,13 +10,17 @@ import (
 
 // Replay makes a dead letter a waiting message again, with its id, no attempts
 // charged and its time starting anew; it is durable when Replay returns. Where
-// an earlier attempt may have been processed the mark stays. ErrNotFound.
+// an earlier attempt may have been processed the mark stays. ErrNotFound, or
+// ErrBusy while it is being replayed or the index is not rebuilt yet.
 func (q *Queue) Replay(ctx context.Context, id string) error {
 	q.mu.Lock()
 	entry := q.buried.byID[id]
 	busy := q.byID[id] != nil
+	loaded := q.loaded
 	q.mu.Unlock()
 	switch {
+	case !loaded:
+		return ErrBusy // the scan of the log would take it for what a crash has left
 	case entry == nil:
 		return ErrNotFound
 	case busy:

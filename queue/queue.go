@@ -35,6 +35,7 @@ type Queue struct {
 	buried  burial  // dead letters
 	hot     int64   // octets of bodies kept in memory
 	early   []*item // accepted while the index is being rebuilt
+	scanned uint64  // up to here the log was read when the index was rebuilt
 	loaded  bool
 	run     *running
 }
@@ -153,6 +154,9 @@ func (q *Queue) committed(seq uint64, m *Message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.opt.Observer.Accepted(m.Route)
+	if seq <= q.scanned {
+		return // the scan was faster, and the message is in the index, or done
+	}
 	it := q.item(seq, m, len(m.Body))
 	it.laneKey = m.Lane
 	if dead := q.buried.byID[m.ID]; dead != nil && len(dead.mark) > 0 {
@@ -259,6 +263,7 @@ func (q *Queue) Load(ctx context.Context) error {
 		if len(q.early) > 0 && seq >= q.early[0].seq {
 			return nil // accepted meanwhile: it waits in early
 		}
+		q.scanned = seq
 		if q.buried.byID[m.ID] != nil || q.byID[m.ID] != nil {
 			// It was buried, or replayed, and a crash has brought it back.
 			stale = append(stale, seq)

@@ -639,3 +639,67 @@ func TestMarkOutlivesManyAttempts(t *testing.T) {
 		}
 	})
 }
+
+// lateNews is a store that tells of a message only after a Scan has shown it.
+type lateNews struct {
+	*Memory
+	tell func(uint64, *Message)
+}
+
+func (s *lateNews) OnCommit(f func(uint64, *Message)) {
+	s.tell = f
+	s.Memory.OnCommit(func(uint64, *Message) {})
+}
+
+func (s *lateNews) Scan(ctx context.Context, f func(uint64, *Message, int) error) error {
+	m := &Message{ID: "01a22cd3-0001", Route: "orders", Destination: "depot", Accepted: time.Now(), Body: []byte("x")}
+	seq, err := s.Put(ctx, m)
+	if err != nil {
+		return err
+	}
+	if err := s.Memory.Scan(ctx, f); err != nil {
+		return err
+	}
+	s.tell(seq, m)
+	return nil
+}
+
+// TestSeenTwiceWhileLoading: a message that is accepted while the index is
+// rebuilt may be met in the log before the store tells of it; it is delivered
+// once.
+func TestSeenTwiceWhileLoading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{}
+		r := newRig(t, &lateNews{Memory: NewMemory()}, n, Route{})
+		time.Sleep(time.Minute)
+		if g := n.given(); len(g) != 1 {
+			t.Errorf("got %+v, want one attempt", g)
+		}
+		if got := r.Waiting(); got != 0 {
+			t.Errorf("%d messages still wait", got)
+		}
+	})
+}
+
+// TestNoReplayWhileLoading: the scan of the log removes messages that are also
+// dead letters, so none may be put back before it has ended.
+func TestNoReplayWhileLoading(t *testing.T) {
+	s := NewMemory()
+	m := &Message{ID: "01a22cd3-0001", Route: "orders", Destination: "depot", Accepted: time.Now(), Body: []byte("x")}
+	if err := s.Bury(t.Context(), &DeadLetter{Message: m, Died: time.Now(), Reason: ReasonPermanent}); err != nil {
+		t.Fatal(err)
+	}
+	q, err := New(s, &node{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Replay(t.Context(), m.ID); !errors.Is(err, ErrBusy) {
+		t.Errorf("Replay before Load: got %v, want %v", err, ErrBusy)
+	}
+	if err := q.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Replay(t.Context(), m.ID); err != nil {
+		t.Errorf("Replay after Load: got %v, want nil", err)
+	}
+}
