@@ -1,0 +1,82 @@
+package queue
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestRecordExample is the record that the comment of Format draws, octet for
+// octet: a change of it is a new format.
+func TestRecordExample(t *testing.T) {
+	m := &Message{ID: "0190a", Route: "orders", Destination: "erp", Lane: "a b\r\n%", Accepted: time.Unix(1790000000, 5).UTC(), Meta: []byte("{}"), Body: []byte("<a/>")}
+	header, data, err := encodeMessage(m)
+	if want := "1 0190a orders erp a%20b%0D%0A%25 % 1790000000000000005 2 "; err != nil || header[:len(want)] != want || string(data) != "{}<a/>" {
+		t.Fatalf("encodeMessage: %q, %q, %v, want %q…", header, data, err, want)
+	}
+	for i := range data {
+		bad := slices.Clone(data)
+		bad[i] ^= 1
+		if _, err := decodeMessage(header, bad); err == nil {
+			t.Errorf("decodeMessage with octet %d changed: no error", i)
+		}
+	}
+	for _, bad := range []string{"", "1", strings.Replace(header, "erp", "crm", 1), strings.Replace(header, "1 ", "2 ", 1), header[:len(header)-1]} {
+		if m, err := decodeMessage(bad, data); err == nil {
+			t.Errorf("decodeMessage(%q): %+v, no error", bad, m)
+		}
+	}
+}
+
+// FuzzRecord: any text survives, the header has no octet that could end it, and
+// a header that was not written by us is an error, never a panic.
+func FuzzRecord(f *testing.F) {
+	for i := range hostile {
+		m := message(i)
+		header, _, _ := encodeMessage(m)
+		f.Add(m.ID, m.Route, m.Lane, string(m.Meta), m.Body, header)
+	}
+	f.Fuzz(func(t *testing.T, id, route, lane, meta string, body []byte, other string) {
+		m := &Message{ID: id, Route: route, Destination: lane, Lane: lane, Operation: route, Accepted: time.Unix(0, int64(len(body))).UTC(), Meta: []byte(meta), Body: body}
+		header, data, err := encodeMessage(m)
+		if err == nil {
+			if strings.ContainsFunc(header, func(r rune) bool { return r < ' ' || r > '~' }) {
+				t.Fatalf("encodeMessage: %q", header)
+			}
+			got, err := decodeMessage(header, data)
+			if err != nil {
+				t.Fatalf("decodeMessage(%q): %v", header, err)
+			}
+			if d := cmp.Diff(m, got, cmp.Comparer(bytes.Equal)); d != "" {
+				t.Fatalf("round trip differs (-want +got):\n%s", d)
+			}
+			d := &DeadLetter{Message: m, Died: m.Accepted, Reason: cut(lane, 256), Text: cut(meta, maxText), Reply: body[:min(len(body), maxReply)], ReplyType: cut(id, 256)}
+			header, data, err := encodeDead(d)
+			if err != nil {
+				t.Fatalf("encodeDead: %v", err)
+			}
+			dead, _, err := decodeDead(header, data)
+			if err != nil {
+				t.Fatalf("decodeDead(%q): %v", header, err)
+			}
+			if d := cmp.Diff(d, dead, cmp.Comparer(bytes.Equal)); d != "" {
+				t.Fatalf("round trip of a dead letter differs (-want +got):\n%s", d)
+			}
+		}
+		if token, err := subjectToken(id); err == nil && (token == "" || strings.ContainsAny(token, ".*> \t\r\n") || len(token) > maxKey) {
+			t.Fatalf("subjectToken(%q): %q", id, token)
+		}
+		if m, err := decodeMessage(other, body); err == nil { // by its checksum it is ours
+			if again, _, err := encodeMessage(m); err != nil {
+				t.Fatalf("decodeMessage(%q) gave what is not encoded: %v, %q", other, err, again)
+			}
+		}
+		_, _ = decodeHead(other)
+		_, _, _ = decodeDead(other, nil)
+		_, _ = decodeValue(other, body)
+	})
+}
