@@ -203,6 +203,7 @@ func (o nodeOptions) http(u config.NodeURL) upstream.HTTPOptions {
 	return upstream.HTTPOptions{
 		URL:            u.String(),
 		ConnectTimeout: o.c.ConnectTimeout.Or(forever),
+		QueueWait:      o.c.QueueWait.Or(forever),
 		Timeout:        o.c.Timeout.Or(forever),
 		IdleTimeout:    o.c.IdleTimeout.Or(forever),
 		MaxConnections: share(o.c),

@@ -381,3 +381,50 @@ func TestCutUploads(t *testing.T) {
 		}
 	})
 }
+
+// TestBusy: no free connection to the backend is 503 with Retry-After and no
+// envelope, a Busy fault in a frame, and not sent; and it passes by itself.
+func TestBusy(t *testing.T) {
+	b := listenHTTP(t)
+	g := start(t, preamble+fmt.Sprintf(`
+listeners:
+  - {name: http, address: "127.0.0.1:0"}
+  - {name: framed, address: "127.0.0.1:0", protocol: framed, length: 4, route: r}
+backends: {one: {nodes: ["http://%s/"], max_connections: 1}}
+routes: [{name: r, backend: one}]
+`, b.addr), b)
+	release := make(chan struct{})
+	b.do(func(p *peer, c *call) {
+		<-release
+		_, _ = p.Write(okReply(c))
+	})
+	first := dial(t, g.addr["http"])
+	_ = first.send(request("/x", typed("1.1"), envelope("1.1", op)))
+	if !eventually(patience, func() bool { return len(b.got()) == 1 }) {
+		t.Fatal("not forwarded")
+	}
+	for range 3 {
+		a := post(t, g.addr["http"], "/x", typed("1.2"), envelope("1.2", op))
+		wantBare(t, a, 503)
+		if a.Fields.get("Retry-After") == "" {
+			t.Errorf("503 without Retry-After: %s", a)
+		}
+		if a.Took > 2*time.Second {
+			t.Errorf("took %s", a.Took)
+		}
+	}
+	ft, err := readFault(dialFramed(t, g.addr["framed"], 4).call(envelope("1.2", op)), "")
+	if err != nil || ft == nil || ft.Own != "Busy" || ft.Version != "1.2" {
+		t.Errorf("framed: %+v, %v", ft, err)
+	}
+	close(release)
+	if a := first.answer(); a.Status != 200 {
+		t.Errorf("the exchange that had the connection: %s", a)
+	}
+	if n := len(b.got()); n != 1 {
+		t.Errorf("%d messages at the node", n)
+	}
+	if a := post(t, g.addr["http"], "/x", typed("1.1"), envelope("1.1", op)); a.Status != 200 {
+		t.Errorf("afterwards: %s", a)
+	}
+}

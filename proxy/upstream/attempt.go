@@ -18,8 +18,8 @@ var errTooManyInterim = errors.New("upstream: too many interim answers")
 
 const maxInterim = 32
 
-// attempt is one try over HTTP. Its timer has one duty at a time: get a
-// connection, get the first octet of the answer, get the rest of the head, get
+// attempt is one try over HTTP. Its timer has one duty at a time: wait for a
+// free connection, make one, get the first octet of the answer, get the rest of the head, get
 // the next octets of the body.
 type attempt struct {
 	ctx     context.Context
@@ -53,7 +53,7 @@ func (a *attempt) broken(err error) { a.ioErr.CompareAndSwap(nil, &err) }
 
 type attemptKey struct{}
 
-func newAttempt(ctx context.Context, connect, answer time.Duration) *attempt {
+func newAttempt(ctx context.Context, wait, connect, answer time.Duration) *attempt {
 	a := &attempt{connect: connect, answer: answer}
 	ctx = context.WithValue(ctx, attemptKey{}, a)
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
@@ -65,8 +65,18 @@ func newAttempt(ctx context.Context, connect, answer time.Duration) *attempt {
 		GotFirstResponseByte: a.gotFirstByte,
 		Got1xxResponse:       a.gotInterim,
 	})
-	a.timer = time.AfterFunc(connect, a.expire)
+	a.timer = time.AfterFunc(min(wait, connect), a.expire)
 	return a
+}
+
+// dialling ends the wait for a free connection: one is being made for this
+// try, unless another has become free in the same moment.
+func (a *attempt) dialling() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.dialled.Swap(true) && !a.over && a.conn.Load() == nil {
+		a.timer.Reset(a.connect)
+	}
 }
 
 func (a *attempt) expire() {

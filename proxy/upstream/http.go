@@ -105,7 +105,7 @@ func (n *HTTP) dialTLS(ctx context.Context, network, addr string) (net.Conn, err
 
 func (n *HTTP) dialTCP(ctx context.Context, network, addr string) (*countConn, error) {
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
-		a.dialled.Store(true)
+		a.dialling()
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.connectTimeout(ctx))
 	defer cancel()
@@ -187,7 +187,7 @@ func (n *HTTP) try(ctx context.Context, req *proxy.Request) (_ *proxy.Response, 
 		err := errors.New("upstream: CONNECT has no message to send")
 		return nil, false, &proxy.SendError{Class: proxy.NotSent, Permanent: true, Err: err}
 	}
-	a := newAttempt(ctx, connect, answer)
+	a := newAttempt(ctx, n.opt.QueueWait, connect, answer)
 	if err := a.open(req, hr); err != nil {
 		a.end()
 		return nil, false, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}

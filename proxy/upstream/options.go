@@ -20,9 +20,14 @@ type HTTPOptions struct {
 	// information becomes basic credentials where a request brings none.
 	URL string
 
-	// ConnectTimeout bounds getting a connection: waiting for a free one, name
-	// lookup, connect and TLS handshake together. Default 5s.
+	// ConnectTimeout bounds name lookup, connect and TLS handshake together.
+	// Default 5s.
 	ConnectTimeout time.Duration
+
+	// QueueWait bounds the wait for a free connection while MaxConnections are
+	// in use; then the message was not sent, for [proxy.ErrNoConnection].
+	// Default 100ms; never longer than ConnectTimeout.
+	QueueWait time.Duration
 
 	// Timeout bounds the time from the last octet of the request to the first
 	// of the answer, then the silence between octets of the answer, and the
@@ -48,6 +53,9 @@ type HTTPOptions struct {
 func (o HTTPOptions) withDefaults() HTTPOptions {
 	if o.ConnectTimeout == 0 {
 		o.ConnectTimeout = 5 * time.Second
+	}
+	if o.QueueWait == 0 {
+		o.QueueWait = 100 * time.Millisecond
 	}
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second
@@ -81,6 +89,9 @@ func (o HTTPOptions) validate() error {
 		errs = append(errs, errors.New("option URL: got no host"))
 	case u.Opaque != "" || u.Fragment != "":
 		errs = append(errs, errors.New("option URL: want scheme://host/path?query"))
+	}
+	if o.QueueWait < 0 {
+		errs = append(errs, fmt.Errorf("option QueueWait: got %s, want more than 0", o.QueueWait))
 	}
 	if o.MaxConnections < 1 {
 		errs = append(errs, fmt.Errorf("option MaxConnections: got %d, want at least 1", o.MaxConnections))
