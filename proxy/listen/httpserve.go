@@ -39,6 +39,9 @@ func (l *HTTP) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	// The answer may begin before the request has ended. Without this net/http
 	// would read the rest of the request first.
 	rc.EnableFullDuplex()
+	// The first read of the body may write a 100 Continue (RFC 9110 §10.1.1),
+	// which a client need not take.
+	rc.SetWriteDeadline(time.Now().Add(l.opt.Timeouts.BodyIdle))
 	c := r.Context().Value(connKey{}).(*conn)
 	conflict := c.watch.conflict(len(r.Header["Content-Length"]) > 0, len(r.TransferEncoding) > 0)
 
