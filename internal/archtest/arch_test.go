@@ -71,6 +71,10 @@ var rules = map[string]rule{
 		test:     []string{"xmlstream", "soapcodec"},
 		external: []string{"golang.org/x/text", "github.com/klauspost/compress", "github.com/andybalholm/brotli"},
 	},
+	"internal/faultlab": {
+		test:     []string{"internal/frame"},
+		external: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go", "golang.org/x/sys"},
+	},
 	"internal/frame":     {},
 	"internal/golden":    {external: []string{"golang.org/x/tools/txtar"}},
 	"internal/lifecycle": {},

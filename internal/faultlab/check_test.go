@@ -1,0 +1,314 @@
+package faultlab
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// kind of a violation.
+type kind string
+
+// The first four are the zeros of the last line.
+const (
+	isLost      kind = "lost"
+	isChanged   kind = "changed"
+	isReordered kind = "reordered"
+	isUnmarked  kind = "unmarked_duplicates"
+
+	isLeaked   kind = "refused_but_delivered"
+	isMisnamed kind = "wrong_id"       // another Gateway-Message-Id than the caller's
+	isRepeated kind = "repeated"       // delivered again though nothing was broken
+	isStuck    kind = "left_waiting"   // in the end, with everything healed
+	isUnsaid   kind = "dead_unsaid"    // a dead letter without a reason
+	isMourned  kind = "taken_yet_dead" // taken by the backend, and a dead letter without a doubt
+)
+
+// A violation is one broken promise, with everything that happened to the message.
+type violation struct {
+	Kind     kind
+	Key      string
+	Text     string
+	Timeline []string
+}
+
+func (v violation) String() string {
+	return fmt.Sprintf("%s: message %s: %s\n\t%s", v.Kind, v.Key, v.Text, strings.Join(v.Timeline, "\n\t"))
+}
+
+// A report is what the checker found.
+type report struct {
+	Accepted, Refused, Unknown int
+	Delivered                  int // messages taken by a backend
+	Dead                       int
+	Repeats                    int // requests for a message that had been taken or lost
+	Violations                 []violation
+}
+
+func (r *report) count(k kind) (n int) {
+	for _, v := range r.Violations {
+		if v.Kind == k {
+			n++
+		}
+	}
+	return n
+}
+
+// add sums up the reports of several runs.
+func (r *report) add(o report) {
+	r.Accepted += o.Accepted
+	r.Refused += o.Refused
+	r.Unknown += o.Unknown
+	r.Delivered += o.Delivered
+	r.Dead += o.Dead
+	r.Repeats += o.Repeats
+	r.Violations = append(r.Violations, o.Violations...)
+}
+
+// String is the last line of a run.
+func (r *report) String() string {
+	return fmt.Sprintf("accepted=%d refused=%d unknown=%d delivered=%d dead=%d lost=%d changed=%d reordered=%d unmarked_duplicates=%d",
+		r.Accepted, r.Refused, r.Unknown, r.Delivered, r.Dead,
+		r.count(isLost), r.count(isChanged), r.count(isReordered), r.count(isUnmarked))
+}
+
+// grace is how long after a delivery a breach can undo what the gateway has
+// noted about it: its store syncs within a second when it is idle.
+const grace = 5 * time.Second
+
+// A story is what is known of one message.
+type story struct {
+	op       *op
+	receipts []int // places in the ledger
+	dead     *burial
+}
+
+// check judges a history. It is complete: every message is looked at.
+func check(h *history) report {
+	c := &checker{h: h, stories: map[string]*story{}}
+	c.collect()
+	for _, key := range c.keys {
+		c.judge(key, c.stories[key])
+	}
+	c.order()
+	if h.Waiting > 0 {
+		c.found(isStuck, "", "%d messages wait although every backend is up", h.Waiting)
+	}
+	return c.r
+}
+
+type checker struct {
+	h       *history
+	keys    []string // in the order in which they appear
+	stories map[string]*story
+	r       report
+}
+
+func (c *checker) story(key string) *story {
+	s := c.stories[key]
+	if s == nil {
+		s = &story{}
+		c.stories[key] = s
+		c.keys = append(c.keys, key)
+	}
+	return s
+}
+
+// collect sorts everything by message.
+func (c *checker) collect() {
+	byID := map[string]string{}
+	for i := range c.h.Ops {
+		o := &c.h.Ops[i]
+		c.story(o.Key).op = o
+		switch o.Outcome {
+		case accepted:
+			c.r.Accepted++
+			if o.ID == "" && o.Unnamed {
+				break
+			}
+			if other, ok := byID[o.ID]; ok || o.ID == "" {
+				c.found(isMisnamed, o.Key, "accepted with the id %q, which is that of %q too", o.ID, other)
+			}
+			byID[o.ID] = o.Key
+		case refused:
+			c.r.Refused++
+		case unknown:
+			c.r.Unknown++
+		}
+	}
+	for i := range c.h.Receipts {
+		x := &c.h.Receipts[i]
+		if x.Fate == cut {
+			continue
+		}
+		s := c.story(x.Key)
+		s.receipts = append(s.receipts, i)
+	}
+	for i := range c.h.Dead {
+		d := &c.h.Dead[i]
+		c.r.Dead++
+		c.story(d.Key).dead = d
+	}
+}
+
+// judge looks at one message by itself.
+func (c *checker) judge(key string, s *story) {
+	if s.dead != nil && s.dead.Reason == "" {
+		c.found(isUnsaid, key, "dead letter without a reason")
+	}
+	if s.op == nil {
+		c.found(isChanged, key, "a request or a dead letter with a body that nobody sent")
+		return
+	}
+	if d := s.dead; d != nil && (d.Hash != s.op.Hash || d.Route != s.op.Route) {
+		c.found(isChanged, key, "dead letter: body %s on route %s, sent was %s on %s", d.Hash, d.Route, s.op.Hash, s.op.Route)
+	}
+	if d := s.dead; d != nil && s.op.ID != "" && d.ID != s.op.ID {
+		c.found(isMisnamed, key, "dead letter has the id %q", d.ID)
+	}
+	seen, took, repeated := false, false, false // by a request before this one
+	var again time.Duration                     // since then it should not come any more
+	for _, i := range s.receipts {
+		x := &c.h.Receipts[i]
+		if x.Hash != s.op.Hash || x.Route != s.op.Route {
+			c.found(isChanged, key, "request %d: body %s on route %s, sent was %s on %s", i, x.Hash, x.Route, s.op.Hash, s.op.Route)
+		}
+		if s.op.ID != "" && x.ID != s.op.ID && !x.Unmarkable {
+			c.found(isMisnamed, key, "request %d carries the id %q", i, x.ID)
+		}
+		if seen {
+			c.r.Repeats++
+			if !x.Marked && !x.Unmarkable {
+				c.found(isUnmarked, key, "request %d has no mark, and one before it may have been processed", i)
+			}
+		}
+		if took && !repeated && !c.broken(again) {
+			repeated = true
+			c.found(isRepeated, key, "request %d: it had been taken at %v, and nothing was broken after that", i, again)
+		}
+		switch x.Fate {
+		case taken:
+			seen, took, again = true, true, x.At
+		case lost:
+			seen = true
+		}
+	}
+	if took {
+		c.r.Delivered++
+	}
+	switch s.op.Outcome {
+	case accepted:
+		if !took && s.dead == nil {
+			c.found(isLost, key, "accepted, taken by no backend, and no dead letter")
+		}
+	case refused:
+		if len(s.receipts) > 0 || s.dead != nil {
+			c.found(isLeaked, key, "refused (%s), and yet delivered or kept", s.op.Why)
+		}
+	}
+	if took && s.dead != nil && !c.broken(again) {
+		c.found(isMourned, key, "taken at %v, and a dead letter (%s)", again, s.dead.Reason)
+	}
+}
+
+// broken reports whether there was a breach near enough to a delivery at t to
+// have undone what the gateway knew of it.
+func (c *checker) broken(t time.Duration) bool {
+	at, _ := slices.BinarySearchFunc(c.h.Breaches, t-time.Second, func(b breach, t time.Duration) int { return cmp.Compare(b.At, t) })
+	return at < len(c.h.Breaches) && c.h.Breaches[at].At <= t+grace
+}
+
+// order finds, on the routes that keep order, messages that came to the backend
+// before one that had been accepted when they were sent.
+func (c *checker) order() {
+	type event struct {
+		place int  // in the ledger
+		end   bool // the message is taken; else it arrives for the first time
+		key   string
+		op    *op
+	}
+	lanes := map[string][]event{}
+	for _, key := range c.keys {
+		s := c.stories[key]
+		if s.op == nil || !c.h.Ordered[s.op.Route] || len(s.receipts) == 0 {
+			continue
+		}
+		events := lanes[s.op.Route]
+		events = append(events, event{s.receipts[0], false, key, s.op})
+		for _, i := range s.receipts {
+			if c.h.Receipts[i].Fate == taken {
+				events = append(events, event{i, true, key, s.op})
+				break
+			}
+		}
+		lanes[s.op.Route] = events
+	}
+	for _, events := range lanes {
+		slices.SortFunc(events, func(a, b event) int { return cmp.Compare(a.place, b.place) })
+		var last *event // of those that have arrived, the one that was sent last
+		for i := range events {
+			e := &events[i]
+			switch {
+			case !e.end:
+				if last == nil || e.op.Start > last.op.Start {
+					last = e
+				}
+			case e.op.Outcome == accepted && last != nil && last.op.Start > e.op.End:
+				c.found(isReordered, e.key, "accepted at %v; %s was sent at %v and yet arrived before this one was taken",
+					e.op.End, last.key, last.op.Start)
+				tl := &c.r.Violations[len(c.r.Violations)-1].Timeline
+				*tl = append(*tl, "--- "+last.key)
+				*tl = append(*tl, c.timeline(last.key)...)
+			}
+		}
+	}
+}
+
+func (c *checker) found(k kind, key, format string, args ...any) {
+	c.r.Violations = append(c.r.Violations, violation{k, key, fmt.Sprintf(format, args...), c.timeline(key)})
+}
+
+// timeline tells the story of a message, with the breaches around it.
+func (c *checker) timeline(key string) []string {
+	s := c.stories[key]
+	if s == nil {
+		return nil
+	}
+	type line struct {
+		at   time.Duration
+		text string
+	}
+	var lines []line
+	var first, last time.Duration = 1 << 62, 0
+	add := func(at time.Duration, format string, args ...any) {
+		first, last = min(first, at), max(last, at)
+		lines = append(lines, line{at, fmt.Sprintf(format, args...)})
+	}
+	if o := s.op; o != nil {
+		add(o.Start, "sent on %s, body %s", o.Route, o.Hash)
+		add(o.End, "%s %s %s", o.Outcome, o.ID, o.Why)
+	}
+	for _, i := range s.receipts {
+		x := &c.h.Receipts[i]
+		add(x.At, "request %d: id %s attempt %s marked %t body %s", i, x.ID, x.Attempt, x.Marked, x.Hash)
+		if x.Done > 0 {
+			add(x.Done, "request %d: %s, %s", i, x.Fate, x.Answer)
+		}
+	}
+	for _, b := range c.h.Breaches {
+		if b.At >= first-grace && b.At <= last+grace {
+			lines = append(lines, line{b.At, "*** " + b.What})
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
+	out := make([]string, 0, len(lines)+1)
+	for _, l := range lines {
+		out = append(out, fmt.Sprintf("%11.6f %s", l.at.Seconds(), l.text))
+	}
+	if s.dead != nil {
+		out = append(out, fmt.Sprintf("        end dead letter %s: %q", s.dead.ID, s.dead.Reason))
+	}
+	return out
+}

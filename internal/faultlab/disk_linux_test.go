@@ -1,0 +1,180 @@
+package faultlab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A disk is an ext4 of its own in a file, which can lose its power.
+type disk struct {
+	t     testing.TB
+	image string
+	mount string
+}
+
+// mountDisk makes a disk, or skips the test where that cannot be done.
+func mountDisk(t testing.TB, size int64) *disk {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a disk of its own needs root")
+	}
+	dir, err := os.MkdirTemp(scratch, "disk-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &disk{t: t, image: filepath.Join(dir, "image"), mount: filepath.Join(dir, "mnt")}
+	if err := os.Mkdir(d.mount, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(d.image)
+	if err == nil {
+		err = errors.Join(f.Truncate(size), f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", d.image).CombinedOutput(); err != nil {
+		t.Skipf("no mkfs.ext4 here: %v %s", err, out)
+	}
+	if err := d.on(); err != nil {
+		t.Skipf("no loop device here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := d.off(); err != nil {
+			t.Error(err)
+		}
+		os.RemoveAll(dir)
+	})
+	return d
+}
+
+func (d *disk) on() error {
+	out, err := exec.Command("mount", "-o", "loop", d.image, d.mount).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("mount: %w: %s", err, out)
+	}
+	return nil
+}
+
+func (d *disk) off() error { return unmount(d.mount) }
+
+// unmount waits for what is still on its way out of a mount point.
+func unmount(mount string) error {
+	var err error
+	if eventually(5*time.Second, func() bool {
+		err = unix.Unmount(mount, 0)
+		return err != unix.EBUSY
+	}) && (err == nil || err == unix.EINVAL) { // EINVAL: it is none
+		return nil
+	}
+	return errors.Join(fmt.Errorf("unmount %s: %w", mount, err), unix.Unmount(mount, unix.MNT_DETACH))
+}
+
+// shutdownRequest is FS_IOC_SHUTDOWN, _IOR('X', 125, __u32); noFlush is the
+// flag that drops everything that is not on the disk, the journal included.
+const (
+	shutdownRequest = 0x8004587d
+	noFlush         = 2
+)
+
+// cut takes the power away: from this moment nothing reaches the disk.
+func (d *disk) cut() error {
+	f, err := os.Open(d.mount)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.IoctlSetPointerInt(int(f.Fd()), shutdownRequest, noFlush)
+}
+
+// unsafeFilesystem names the kind of filesystem a directory is on if a strict
+// store refuses it.
+func unsafeFilesystem(dir string) string {
+	var st unix.Statfs_t
+	if unix.Statfs(dir, &st) != nil {
+		return ""
+	}
+	switch uint32(st.Type) {
+	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, unix.FUSE_SUPER_MAGIC, unix.NFS_SUPER_MAGIC, unix.V9FS_MAGIC:
+		return fmt.Sprintf("%#x", uint32(st.Type))
+	}
+	return ""
+}
+
+// lockName is held by a run for as long as it lives.
+const lockName = "lock"
+
+// claim marks a folder as that of a living run.
+func claim(dir string) (release func(), err error) {
+	f, err := os.Create(filepath.Join(dir, lockName))
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { f.Close() }, nil
+}
+
+// sweep cleans up after runs that were killed: their gateways, which are known
+// by the binary of that run, their mounts, their files.
+func sweep(root string) {
+	runs, err := filepath.Glob(filepath.Join(root, "run-*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range runs {
+		f, err := os.Open(filepath.Join(dir, lockName))
+		if err != nil {
+			continue // just being made, or not ours to judge
+		}
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			killAll(filepath.Join(dir, "gateway"))
+			for _, mount := range mountsBelow(dir) {
+				_ = unmount(mount)
+			}
+			if len(mountsBelow(dir)) == 0 {
+				os.RemoveAll(dir)
+			}
+		}
+		f.Close()
+	}
+}
+
+// killAll ends the processes whose executable is this file.
+func killAll(exe string) {
+	links, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		return
+	}
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil && to == exe {
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link))); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	}
+}
+
+func mountsBelow(dir string) (mounts []string) {
+	b, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 1 && strings.HasPrefix(f[1], dir+"/") {
+			mounts = append(mounts, f[1])
+		}
+	}
+	return mounts
+}

@@ -1,0 +1,23 @@
+//go:build !linux
+
+package faultlab
+
+import "testing"
+
+// A disk whose power can be cut is there on Linux only.
+type disk struct{ mount string }
+
+func mountDisk(t testing.TB, _ int64) *disk {
+	t.Skip("a disk of its own needs Linux")
+	return nil
+}
+
+func (*disk) on() error  { return nil }
+func (*disk) off() error { return nil }
+func (*disk) cut() error { return nil }
+
+func unsafeFilesystem(string) string { return "" }
+
+func claim(string) (func(), error) { return func() {}, nil }
+
+func sweep(string) {}

@@ -1,0 +1,130 @@
+package faultlab
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// outcome is what a sender knows of a message it sent.
+type outcome uint8
+
+const (
+	unknown  outcome = iota // it may be stored: broken off, timed out, or said so
+	accepted                // 202
+	refused                 // a definite error, or no connection
+)
+
+func (o outcome) String() string { return [...]string{"unknown", "accepted", "refused"}[o] }
+
+// An op is one message as its sender knows it. Times count from the start of
+// the lab.
+type op struct {
+	Key        string // sender and number, which the body carries too
+	Route      string
+	Hash       string // of the body
+	Start, End time.Duration
+	Outcome    outcome
+	ID         string // that the gateway gave, if accepted
+	Unnamed    bool   // the protocol does not tell the id
+	Why        string // status or error, if not accepted
+}
+
+// fate says what a backend did with a request.
+type fate uint8
+
+const (
+	cut      fate = iota // the request did not come to its end
+	taken                // answered that it was processed
+	declined             // answered, completely, that it was not
+	lost                 // processed, but the answer never left
+)
+
+func (f fate) String() string { return [...]string{"cut", "taken", "declined", "lost"}[f] }
+
+// A receipt is one request as a backend got it.
+type receipt struct {
+	Key, Route, Hash string // as found in the request; no key = not one of ours
+	ID               string
+	Attempt          string
+	Marked           bool
+	Unmarkable       bool // the protocol has no place for a mark
+	At, Done         time.Duration
+	Fate             fate
+	Answer           string
+}
+
+// A burial is one dead letter of the gateway at the end, with what its envelope
+// says it is.
+type burial struct{ ID, Route, Reason, Key, Hash string }
+
+// A breach is something that the lab did, which may make the gateway deliver
+// again what had arrived.
+type breach struct {
+	At   time.Duration
+	What string
+}
+
+// A history is everything that was seen of a run.
+type history struct {
+	Ops      []op
+	Receipts []receipt // in the order of arrival
+	Dead     []burial
+	Waiting  int             // messages that are left in the end
+	Ordered  map[string]bool // routes that keep order
+	Breaches []breach        // in order of time
+}
+
+// recorder collects a history from many goroutines.
+type recorder struct {
+	began time.Time
+	mu    sync.Mutex
+	h     history
+}
+
+func newRecorder() *recorder {
+	return &recorder{began: time.Now(), h: history{Ordered: map[string]bool{}}}
+}
+
+func (r *recorder) now() time.Duration { return time.Since(r.began) }
+
+func (r *recorder) op(o op) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Ops = append(r.h.Ops, o)
+}
+
+// arrived puts a request into the ledger and returns its place.
+func (r *recorder) arrived(x receipt) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x.At = r.now()
+	r.h.Receipts = append(r.h.Receipts, x)
+	return len(r.h.Receipts) - 1
+}
+
+// answered completes an entry of the ledger, before the answer is written.
+func (r *recorder) answered(place int, f fate, answer string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := &r.h.Receipts[place]
+	x.Fate, x.Answer, x.Done = f, answer, r.now()
+}
+
+func (r *recorder) breach(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Breaches = append(r.h.Breaches, breach{r.now(), fmt.Sprintf(format, args...)})
+}
+
+// counts returns how many messages were sent, accepted, and arrived.
+func (r *recorder) counts() (ops, acc, receipts int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.h.Ops {
+		if r.h.Ops[i].Outcome == accepted {
+			acc++
+		}
+	}
+	return len(r.h.Ops), acc, len(r.h.Receipts)
+}

@@ -1,0 +1,228 @@
+package faultlab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"soapway/internal/frame"
+)
+
+// A door is where a gateway takes messages; it moves when the gateway is
+// started again, and is closed while it is not running.
+type door struct {
+	mu   sync.Mutex
+	addr map[string]string // listener → address
+}
+
+var errClosed = errors.New("no gateway is running")
+
+func (d *door) set(addr map[string]string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.addr = addr
+}
+
+// dialError is one that came before anything was sent.
+type dialError struct{ error }
+
+func (e dialError) Unwrap() error { return e.error }
+
+func (d *door) dial(ctx context.Context, listener string) (net.Conn, error) {
+	d.mu.Lock()
+	addr := d.addr[listener]
+	d.mu.Unlock()
+	if addr == "" {
+		return nil, dialError{errClosed}
+	}
+	var dialer net.Dialer
+	c, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, dialError{err}
+	}
+	return c, nil
+}
+
+// A sender posts numbered messages on one connection, each once.
+type sender struct {
+	name   int
+	route  string
+	framed bool
+	rec    *recorder
+	door   *door
+	w      *writer
+	rnd    *rand.Rand
+	think  time.Duration // at most so long between two messages
+	deadly int           // one of so many is poison; 0 = none
+	http   *http.Client
+	conn   net.Conn
+	reply  *frame.Reader
+	n      int
+}
+
+// clientTimeout is how long a sender waits for its answer.
+const clientTimeout = 20 * time.Second
+
+func (l *lab) newSender(name int, route string) *sender {
+	s := &sender{
+		name: name, route: route, framed: route == framedRoute, rec: l.rec, door: &l.door, w: l.w,
+		rnd: rand.New(rand.NewPCG(l.seed, 1000+uint64(name))), think: 20 * time.Millisecond,
+	}
+	tr := &http.Transport{
+		DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return s.door.dial(ctx, "web") },
+		MaxConnsPerHost: 1, DisableCompression: true,
+	}
+	s.http = &http.Client{Transport: tr, Timeout: clientTimeout}
+	return s
+}
+
+// run sends until ctx ends or count messages are sent; 0 = no bound.
+func (s *sender) run(ctx context.Context, count int) {
+	defer s.hangUp()
+	for i := 0; (count == 0 || i < count) && ctx.Err() == nil; i++ {
+		if s.one() == refused {
+			wait(ctx, 5*time.Millisecond)
+		}
+		if s.think > 0 {
+			wait(ctx, time.Duration(s.rnd.Int64N(int64(s.think))))
+		}
+	}
+}
+
+func (s *sender) hangUp() {
+	s.http.CloseIdleConnections()
+	if s.conn != nil {
+		s.conn.Close()
+		s.conn = nil
+	}
+}
+
+// one sends one message and writes down what became of it.
+func (s *sender) one() outcome {
+	s.n++
+	o := op{Key: fmt.Sprintf("%d-%d", s.name, s.n), Route: s.route, Unnamed: s.framed}
+	body := s.w.body(o.Key, size(s.rnd), s.deadly > 0 && s.rnd.IntN(s.deadly) == 0, s.rnd)
+	o.Hash = hashOf(body)
+	o.Start = s.rec.now()
+	if s.framed {
+		o.Outcome, o.Why = s.postFrame(body)
+	} else {
+		o.Outcome, o.ID, o.Why = s.post(body)
+	}
+	o.End = s.rec.now()
+	s.rec.op(o)
+	return o.Outcome
+}
+
+// post sends by HTTP. A connection that was refused is a definite error; one
+// that broke after it was used leaves the outcome unknown.
+func (s *sender) post(body []byte) (x outcome, id, why string) {
+	req, err := http.NewRequest(http.MethodPost, "http://gateway/"+s.route, bytes.NewReader(body))
+	if err != nil {
+		return refused, "", err.Error()
+	}
+	req.Header.Set("Content-Type", "text/xml; charset=utf-8")
+	req.Header.Set("SOAPAction", `"urn:soapway:faultlab#Place"`)
+	res, err := s.http.Do(req)
+	if err != nil {
+		if _, ok := errors.AsType[dialError](err); ok {
+			return refused, "", err.Error()
+		}
+		return unknown, "", err.Error()
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
+	switch {
+	case res.StatusCode == http.StatusAccepted:
+		// The 202 is the promise, whatever becomes of the rest of the answer.
+		return accepted, res.Header.Get("Gateway-Message-Id"), ""
+	case res.Header.Get("Gateway-Outcome") == "unknown":
+		return unknown, "", res.Status
+	default:
+		return refused, "", fmt.Sprintf("%s %.200q %v", res.Status, text, err)
+	}
+}
+
+// postFrame sends a frame: a frame without a payload is the answer that it is
+// accepted.
+func (s *sender) postFrame(body []byte) (outcome, string) {
+	if s.conn == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), clientTimeout)
+		defer cancel()
+		c, err := s.door.dial(ctx, "plant")
+		if err != nil {
+			return refused, err.Error()
+		}
+		s.conn, s.reply = c, frame.NewReader(c, 4, 1<<20, 4096)
+	}
+	answer, err := s.exchange(body)
+	if err != nil {
+		s.conn.Close()
+		s.conn = nil
+		return unknown, err.Error()
+	}
+	switch {
+	case len(answer) == 0:
+		return accepted, ""
+	case strings.Contains(string(answer), "OutcomeUnknown"):
+		return unknown, "OutcomeUnknown"
+	}
+	return refused, fmt.Sprintf("%.300q", answer)
+}
+
+func (s *sender) exchange(body []byte) ([]byte, error) {
+	out, err := frame.Append(nil, 4, body)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.conn.SetDeadline(time.Now().Add(clientTimeout)); err != nil {
+		return nil, err
+	}
+	if _, err := s.conn.Write(out); err != nil {
+		return nil, err
+	}
+	if _, err := s.reply.Next(); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(s.reply)
+}
+
+// A crowd is senders at work.
+type crowd struct {
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+	left atomic.Int64
+}
+
+// send lets n senders work, the routes in turn; each sends count messages, or
+// goes on until the crowd is stopped.
+func (l *lab) send(n, count int, think time.Duration, deadly int, routes ...string) *crowd {
+	ctx, stop := context.WithCancel(context.Background())
+	c := &crowd{stop: stop}
+	c.left.Store(int64(n))
+	for i := range n {
+		l.senders++
+		s := l.newSender(l.senders, routes[i%len(routes)])
+		s.think, s.deadly = think, deadly
+		c.wg.Go(func() {
+			defer c.left.Add(-1)
+			s.run(ctx, count)
+		})
+	}
+	return c
+}
+
+// wait returns once every sender has sent its count.
+func (c *crowd) wait() { c.wg.Wait(); c.stop() }
+
+// halt stops the senders after the message they are at.
+func (c *crowd) halt() { c.stop(); c.wg.Wait() }
