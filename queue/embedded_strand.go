@@ -7,9 +7,11 @@ import (
 )
 
 const (
-	// noteEvery is the pause between two notes of what is finished above the
-	// floor, and between two removals of it.
-	noteEvery = 500 * time.Millisecond
+	// removeEvery is the pause between two removals of what is finished above
+	// the floor. It is noted in every pass, unless that takes more than
+	// noteMost records of up to 8 KiB: then as often as it is removed.
+	removeEvery = 500 * time.Millisecond
+	noteMost    = 8
 	// singleMost is how many messages one pass deletes singly, at about 70 µs
 	// each where cutting off costs 0.2 µs (BenchmarkTrim).
 	singleMost = 2048

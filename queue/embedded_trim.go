@@ -274,8 +274,8 @@ func (t *trimmer) pass(last bool) error {
 	var chunks map[uint64][]byte
 	var cuts map[string]uint64
 	var single []uint64
-	if last || time.Since(t.removedAt) >= noteEvery {
-		t.removedAt = time.Now()
+	due := last || time.Since(t.removedAt) >= removeEvery
+	if due || len(t.dirty) <= noteMost {
 		chunks = make(map[uint64][]byte, len(t.dirty))
 		for k := range t.dirty {
 			if (k+1)*chunkBits > t.floor {
@@ -283,6 +283,9 @@ func (t *trimmer) pass(last bool) error {
 			}
 		}
 		clear(t.dirty)
+	}
+	if due {
+		t.removedAt = time.Now()
 		cuts = t.cuts()
 		if t.crowded() || last && t.between > 0 {
 			single = t.singles()
