@@ -26,6 +26,10 @@ type Options struct {
 	// that it is. It must be fast: probes call it. Default: always ready.
 	Ready func() []string
 
+	// Degraded returns what the gateway has to do without although it is ready.
+	// Default: nothing.
+	Degraded func() []string
+
 	// Metrics serves /metrics. Default: the path does not exist.
 	Metrics http.Handler
 
@@ -45,6 +49,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Ready == nil {
 		o.Ready = func() []string { return nil }
+	}
+	if o.Degraded == nil {
+		o.Degraded = func() []string { return nil }
 	}
 	if o.Queue == nil {
 		o.Queue = func() Queue { return nil }

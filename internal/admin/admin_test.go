@@ -39,6 +39,7 @@ func TestPaths(t *testing.T) {
 		{"health by HEAD", plain, "HEAD", "/healthz", "[::1]:8081", "", 200, ""},
 		{"health on a bare IPv6 address", plain, "GET", "/healthz", "[::1]", "", 200, "ok\n"},
 		{"ready", plain, "GET", "/readyz", "127.0.0.1:8081", "", 200, "ready\n"},
+		{"degraded", Options{Degraded: func() []string { return []string{"the store has failed"} }}, "GET", "/readyz", "127.0.0.1:8081", "", 200, "ready\ndegraded: the store has failed\n"},
 		{"not ready", Options{Ready: down}, "GET", "/readyz", "127.0.0.1:8081", "", 503, "not ready: draining\nnot ready: listener x is not bound\n"},
 		{"metrics", plain, "GET", "/metrics", "127.0.0.1:8081", "", 200, "gateway_requests_total 1"},
 		{"no metrics", Options{}, "GET", "/metrics", "127.0.0.1:8081", "", 404, `"status":404`},

@@ -124,7 +124,11 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 		text(w, http.StatusServiceUnavailable, "not ready: "+strings.Join(reasons, "\nnot ready: "))
 		return
 	}
-	text(w, http.StatusOK, "ready")
+	line := "ready"
+	for _, without := range s.opt.Degraded() {
+		line += "\ndegraded: " + without
+	}
+	text(w, http.StatusOK, line)
 }
 
 // lasting gives a profile that runs for ?seconds= the time to be written.

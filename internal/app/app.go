@@ -59,6 +59,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	}
 	a := &App{opt: opt, log: opt.Log.Logger(), metrics: telemetry.NewMetrics(), cfg: cfg}
 	a.depot = newDepot(a.log, a.metrics, &a.door)
+	a.depot.openStore = opt.openStore
 	pools, table, problems := build(cfg, nil, a.log)
 	if problems != nil {
 		return nil, problems
@@ -147,12 +148,13 @@ func (a *App) bind(cfg *config.Config) config.Problems {
 	}
 	a.listeners, a.headBytes = listeners, sizesOf(cfg).headBytes()
 	a.admin = admin.New(ln, admin.Options{
-		Token:   cfg.Admin.Token.Reveal(),
-		Ready:   a.unready,
-		Metrics: a.metrics.Handler(),
-		Queue:   a.depot.shown,
-		Version: a.opt.Version,
-		Log:     a.log,
+		Token:    cfg.Admin.Token.Reveal(),
+		Ready:    a.unready,
+		Degraded: a.depot.degraded,
+		Metrics:  a.metrics.Handler(),
+		Queue:    a.depot.shown,
+		Version:  a.opt.Version,
+		Log:      a.log,
 	})
 	return nil
 }

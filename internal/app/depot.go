@@ -23,10 +23,11 @@ import (
 // the first such route opens one. It is what the proxy stores with and what the
 // queue delivers by, so that neither of them knows the other.
 type depot struct {
-	log     *slog.Logger
-	metrics *telemetry.Metrics
-	handler *proxy.Handler // set before the first message
-	door    *door
+	log       *slog.Logger
+	metrics   *telemetry.Metrics
+	handler   *proxy.Handler // set before the first message
+	door      *door
+	openStore func(queue.StoreOptions) (queue.Store, error)
 
 	present atomic.Pointer[stock]
 	opened  chan *stock // to run; holds one
@@ -39,7 +40,7 @@ type depot struct {
 
 // stock is an open store with its queue.
 type stock struct {
-	store   *queue.Embedded
+	store   queue.Store
 	queue   *queue.Queue
 	relaxed bool
 	waiting uint64 // when it was opened
@@ -109,7 +110,7 @@ func exists(dir string) bool {
 }
 
 func (p *depot) acquire(cfg *config.Config) (*stock, error) {
-	store, err := queue.OpenEmbedded(storeOptions(cfg, p.log, p.metrics))
+	store, err := p.openStore(storeOptions(cfg, p.log, p.metrics))
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +190,10 @@ const maxParallel = 64
 func retryPolicy(r *config.Retry) retry.Policy {
 	p := retry.Policy{
 		Initial: time.Duration(r.Initial), Factor: r.Factor, Max: time.Duration(r.Max), Jitter: r.Jitter,
-		Expire: time.Duration(r.Expire), Attempts: countOr(r.Attempts, 0),
+		Expire: time.Duration(r.Expire),
+	}
+	if !r.Attempts.None() {
+		p.Attempts = int(r.Attempts)
 	}
 	switch {
 	case p.Jitter == 0:
@@ -240,8 +244,9 @@ func (p *depot) run(stop, cut context.Context) error {
 		}
 	}
 	failed := p.deliver(stop, s)
+	broken := s.store.Err() != nil // then it was told, and closing tells it again
 	closed := s.store.Close()
-	if failed == nil && closed != nil {
+	if failed == nil && closed != nil && !broken {
 		return fmt.Errorf("close: %w", closed)
 	}
 	return failed
@@ -291,7 +296,7 @@ func (s *stock) loaded(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		case <-tick.C:
-			if st := s.queue.Stats(); len(st) == 0 || !st[0].Loading {
+			if s.queue.Loaded() {
 				return true
 			}
 		}
@@ -305,14 +310,12 @@ func (p *depot) close() {
 	}
 }
 
-// degraded says why queue routes take no messages, "" if they do.
-func (p *depot) degraded() string {
-	if s := p.present.Load(); s != nil {
-		if err := s.store.Err(); err != nil {
-			return err.Error()
-		}
+// degraded says why queue routes take no messages, if they do not.
+func (p *depot) degraded() []string {
+	if s := p.present.Load(); s != nil && s.store.Err() != nil {
+		return []string{s.store.Err().Error() + "; queue routes are closed"}
 	}
-	return ""
+	return nil
 }
 
 // Enqueue implements [proxy.Enqueuer].

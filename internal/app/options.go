@@ -5,6 +5,7 @@ import (
 
 	"soapway/config"
 	"soapway/internal/telemetry"
+	"soapway/queue"
 )
 
 // Options configures an [App]. The zero value works.
@@ -22,6 +23,9 @@ type Options struct {
 
 	// Ready is called once, when the gateway takes messages. Default: nothing.
 	Ready func()
+
+	// openStore lets a test stand in for the disk.
+	openStore func(queue.StoreOptions) (queue.Store, error)
 }
 
 // withDefaults returns o with zero fields filled in.
@@ -31,6 +35,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Ready == nil {
 		o.Ready = func() {}
+	}
+	if o.openStore == nil {
+		o.openStore = func(s queue.StoreOptions) (queue.Store, error) { return queue.OpenEmbedded(s) }
 	}
 	return o
 }
