@@ -46,6 +46,7 @@ func TestMain(m *testing.M) {
 //	wait-metric TEXT   waits for a line of its metrics
 //	ends [CODE]        waits for its end and checks the exit code
 //	fetch METHOD URL   prints status and body
+//	wait-fetch URL RE  waits until the body fits
 //	make-store DIR [unclean]
 //	                   makes the store of a gateway that was stopped, or killed
 //	hold-store DIR     keeps a store open in another process
@@ -66,6 +67,7 @@ func TestScripts(t *testing.T) {
 			"wait-metric": scriptWaitMetric,
 			"ends":        scriptEnds,
 			"fetch":       scriptFetch,
+			"wait-fetch":  scriptWaitFetch,
 			"make-store":  scriptMakeStore,
 			"hold-store":  scriptHoldStore,
 			"first-id":    scriptFirstID,
@@ -241,6 +243,25 @@ func scriptWaitMetric(ts *testscript.TestScript, neg bool, args []string) {
 		case <-time.After(20 * time.Millisecond):
 		case <-late:
 			ts.Fatalf("no metric %s in\n%s", args[0], body)
+		}
+	}
+}
+
+func scriptWaitFetch(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: wait-fetch URL PATTERN")
+	}
+	re, late := regexp.MustCompile(args[1]), time.After(patience)
+	for {
+		_, body, err := fetch("GET", args[0])
+		ts.Check(err)
+		if re.MatchString(body) {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-late:
+			ts.Fatalf("%s does not fit\n%s", args[1], body)
 		}
 	}
 }

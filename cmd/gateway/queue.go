@@ -215,6 +215,9 @@ func (c *cli) listMessages(ctx context.Context, q *queueClient, route string, fi
 		if err := q.get(ctx, "/queues/"+url.PathEscape(route)+"/messages", query, &p); err != nil {
 			return err
 		}
+		if p.Loading && shown == 0 {
+			c.say("the gateway is still reading its store: messages are missing here")
+		}
 		if err := c.printPage(p.Messages, shown == 0); err != nil {
 			return err
 		}

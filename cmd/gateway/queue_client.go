@@ -40,6 +40,7 @@ type queueClient struct {
 	http    *http.Client
 	base    string // without a slash at the end
 	token   string
+	say     func(format string, args ...any)
 	stopped *app.StoppedStore
 }
 
@@ -49,6 +50,7 @@ func (c *cli) withQueue(ctx context.Context, f *queueFlags, do func(*queueClient
 	if err != nil {
 		return complainAbout(c, err)
 	}
+	q.say = c.say
 	err = do(q)
 	if e := q.close(); err == nil && e != nil {
 		err = &problem{e, ""}
@@ -96,6 +98,9 @@ func (c *cli) openStopped(ctx context.Context, cfg *config.Config, base string) 
 	nobody := "no gateway listens at " + base
 	if base == "" {
 		nobody = "the admin address " + cfg.Admin.Address + " of the configuration has no fixed port"
+	}
+	if err := notOurs(string(cfg.Store.Dir)); err != nil {
+		return nil, err
 	}
 	log := telemetry.NewLog(c.stderr)
 	if err := log.Set("warn", "text"); err != nil {
@@ -210,9 +215,31 @@ func (q *queueClient) get(ctx context.Context, path string, query url.Values, ou
 
 // all replays or drops what the filters select.
 func (q *queueClient) all(ctx context.Context, action, route string, filters map[string]string) (int, error) {
+	defer q.atWork(action)()
 	var n admin.Count
 	err := q.do(ctx, http.MethodPost, "/queues/"+url.PathEscape(route)+"/"+action, nil, filters, &n)
 	return n.Count, err
+}
+
+// atWork says every five seconds that a change of many messages goes on, until
+// what it returns is called.
+func (q *queueClient) atWork(action string) (end func()) {
+	done, gone := make(chan struct{}), make(chan struct{})
+	began := time.Now()
+	go func() {
+		defer close(gone)
+		tick := time.NewTicker(5 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				q.say("%s: at work for %s", action, age(time.Since(began)))
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { close(done); <-gone }
 }
 
 // count says how many messages the filters select.

@@ -24,6 +24,9 @@ var (
 type Queue interface {
 	// Store describes where the messages are; ok is false if there is no store.
 	Store() (s StoreInfo, ok bool)
+	// Loaded reports whether all that is stored is known; until then lists and
+	// counts leave messages out.
+	Loaded() bool
 	// Waiting is how many messages wait or are under way.
 	Waiting() int
 	// Stats counts the messages of every route that stores or has messages, by name.
@@ -143,6 +146,7 @@ type noQueue struct{}
 var _ Queue = noQueue{}
 
 func (noQueue) Store() (StoreInfo, bool)                       { return StoreInfo{}, false }
+func (noQueue) Loaded() bool                                   { return true }
 func (noQueue) Waiting() int                                   { return 0 }
 func (noQueue) Stats() []RouteStats                            { return nil }
 func (noQueue) List(Filter) ([]Entry, string, error)           { return nil, "", nil }

@@ -33,6 +33,7 @@ var (
 	kindLarge      = kind{"body-too-large", "The body is too large", http.StatusRequestEntityTooLarge}
 	kindBusy       = kind{"message-busy", "The message is being delivered", http.StatusConflict}
 	kindStopped    = kind{"gateway-stopped", "This needs a running gateway", http.StatusConflict}
+	kindLoading    = kind{"store-loading", "The gateway is still reading its store", http.StatusServiceUnavailable}
 	kindFull       = kind{"store-full", "The store has no room", http.StatusServiceUnavailable}
 	kindClosed     = kind{"store-unavailable", "The store is closed or has failed", http.StatusServiceUnavailable}
 	kindUnknown    = kind{"outcome-unknown", "Whether the change was kept is not known", http.StatusServiceUnavailable}
@@ -43,7 +44,7 @@ var (
 // kinds are all, for the test that compares them with openapi.yaml.
 var kinds = []kind{
 	kindToken, kindHost, kindOrigin, kindPath, kindRoute, kindMessage, kindMethod, kindParameter, kindBody, kindType,
-	kindLarge, kindBusy, kindStopped, kindFull, kindClosed, kindUnknown, kindDamaged, kindUnexpected,
+	kindLarge, kindBusy, kindStopped, kindLoading, kindFull, kindClosed, kindUnknown, kindDamaged, kindUnexpected,
 }
 
 // Problem is a problem document (RFC 9457).

@@ -58,6 +58,7 @@ func (a *api) queues(*call) (any, error) {
 type Page struct {
 	Messages []Entry `json:"messages"`
 	Next     string  `json:"next,omitempty"`
+	Loading  bool    `json:"loading,omitempty"` // messages may be missing
 }
 
 func (a *api) list(c *call) (any, error) {
@@ -72,11 +73,12 @@ func (a *api) list(c *call) (any, error) {
 	if err := a.knows(f.Route); err != nil {
 		return nil, err
 	}
+	loading := !a.queue().Loaded() // before the list, which may be complete when it is asked after
 	page, next, err := a.queue().List(f)
 	if err != nil {
 		return nil, err
 	}
-	return Page{append([]Entry{}, page...), next}, nil
+	return Page{append([]Entry{}, page...), next, loading}, nil
 }
 
 // check looks at the values that a caller has given, and fills in Since.
@@ -129,7 +131,7 @@ type Reply struct {
 func (a *api) show(c *call) (any, error) {
 	d, err := a.queue().Get(c.path("id"))
 	if err != nil {
-		return nil, named(err, c.path("id"))
+		return nil, a.named(err, c.path("id"))
 	}
 	m := &Message{
 		Message:  d.Entry,
@@ -166,8 +168,13 @@ func secret(name string) bool {
 	return slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
-// named adds to an error about one message or route which one that is.
-func named(err error, name string) error {
+// named adds to an error about one message or route which one that is. While
+// the store is being read nobody can tell that there is no such message, and
+// none may be replayed.
+func (a *api) named(err error, name string) error {
+	if (errors.Is(err, ErrNoMessage) || errors.Is(err, ErrBusy)) && !a.queue().Loaded() {
+		return refusef(kindLoading, "message %s is not known for sure yet: the store is still being read", quote(name))
+	}
 	if err == ErrNoMessage || err == ErrNoRoute || err == ErrBusy {
 		return fmt.Errorf("%w: %s", err, quote(name))
 	}
@@ -178,32 +185,32 @@ func (a *api) replay(c *call) (any, error) {
 	id := c.path("id")
 	err := a.queue().Replay(c.r.Context(), id)
 	a.changed(c, "replay", err, "message", id)
-	return nil, named(err, id)
+	return nil, a.named(err, id)
 }
 
 func (a *api) drop(c *call) (any, error) {
 	id := c.path("id")
 	err := a.queue().Drop(c.r.Context(), id)
 	a.changed(c, "drop", err, "message", id)
-	return nil, named(err, id)
+	return nil, a.named(err, id)
 }
 
 func (a *api) pause(c *call) (any, error) {
 	err := a.queue().Pause(c.r.Context(), c.path("route"))
 	a.changed(c, "pause", err, "route", c.path("route"))
-	return nil, named(err, c.path("route"))
+	return nil, a.named(err, c.path("route"))
 }
 
 func (a *api) resume(c *call) (any, error) {
 	err := a.queue().Resume(c.r.Context(), c.path("route"))
 	a.changed(c, "resume", err, "route", c.path("route"))
-	return nil, named(err, c.path("route"))
+	return nil, a.named(err, c.path("route"))
 }
 
 func (a *api) flush(c *call) (any, error) {
 	err := a.queue().Flush(c.r.Context(), c.path("route"))
 	a.changed(c, "flush", err, "route", c.path("route"))
-	return nil, named(err, c.path("route"))
+	return nil, a.named(err, c.path("route"))
 }
 
 // Count is the answer of a change of many messages.
@@ -283,6 +290,9 @@ func (a *api) filter(c *call) (Filter, error) {
 	since, hasSince := given["since"]
 	if err := f.check(kindBody, f.State != "", since, hasSince); err != nil {
 		return f, err
+	}
+	if !a.queue().Loaded() {
+		return f, refusef(kindLoading, "the store is still being read, so that not all messages are known")
 	}
 	return f, a.knows(f.Route)
 }

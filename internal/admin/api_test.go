@@ -30,6 +30,7 @@ type scripted struct {
 	did  []string
 	page func(Filter) ([]Entry, string, error)
 	get  *Detail
+	busy bool // being loaded
 }
 
 func (q *scripted) note(format string, args ...any) error {
@@ -40,6 +41,7 @@ func (q *scripted) note(format string, args ...any) error {
 func (q *scripted) Store() (StoreInfo, bool) {
 	return StoreInfo{ID: "store", Epoch: 7, Durability: "strict", Opened: accepted}, true
 }
+func (q *scripted) Loaded() bool { return !q.busy }
 func (q *scripted) Waiting() int { return 3 }
 func (q *scripted) Stats() []RouteStats {
 	return []RouteStats{{Route: "orders", Destination: "erp", Pending: 3, Oldest: accepted}}
@@ -372,6 +374,31 @@ func TestAPIWithoutQueue(t *testing.T) {
 		w := ask(Options{}, tt.method, "/api/v1"+tt.path, "")
 		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) {
 			t.Errorf("%s %s: got %d %s, want %d with %s", tt.method, tt.path, w.Code, w.Body, tt.status, tt.want)
+		}
+	}
+}
+
+// TestAPIWhileLoading: what is not known yet is not said not to be there, and
+// nothing is changed by half.
+func TestAPIWhileLoading(t *testing.T) {
+	for _, tt := range []struct {
+		method, path, body string
+		err                error
+		status             int
+		want               string
+	}{
+		{"GET", "/queues/orders/messages", "", nil, 200, `{"messages":[],"loading":true}`},
+		{"GET", "/messages/0190", "", nil, 503, "urn:soapway:problem:store-loading"},
+		{"DELETE", "/messages/0190", "", ErrNoMessage, 503, "urn:soapway:problem:store-loading"},
+		{"POST", "/messages/0190/replay", "", ErrBusy, 503, "urn:soapway:problem:store-loading"},
+		{"DELETE", "/messages/0190", "", nil, 204, ""},
+		{"POST", "/queues/orders/drop", "{}", nil, 503, "urn:soapway:problem:store-loading"},
+		{"POST", "/queues/orders/replay", "{}", nil, 503, "urn:soapway:problem:store-loading"},
+	} {
+		q := &scripted{busy: true, err: tt.err}
+		w := ask(Options{Queue: always(q)}, tt.method, "/api/v1"+tt.path, tt.body, "Content-Type", jsonBody)
+		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) || tt.body != "" && len(q.did) > 0 {
+			t.Errorf("%s %s: got %d %s, and the queue was asked %q; want %d with %s", tt.method, tt.path, w.Code, w.Body, q.did, tt.status, tt.want)
 		}
 	}
 }
