@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -208,6 +209,11 @@ type Backend struct {
 	HostClient bool
 }
 
+// framed reports whether a node of the backend has no methods, paths and fields.
+func (b *Backend) framed() bool {
+	return slices.ContainsFunc(b.Nodes, func(n Node) bool { return parseNodeURL(n.Name()).framed })
+}
+
 func (b Backend) withDefaults() Backend {
 	if b.Policy == nil {
 		b.Policy = new(balance.LeastRequests)
@@ -267,6 +273,9 @@ func (o TableOptions) validate() error {
 			if !isToken(m) {
 				bad("%s: option Methods: got %q, want a method", at, m)
 			}
+		}
+		if len(r.Methods) > 0 && r.Backend != nil && r.Backend.framed() {
+			bad("%s: option Methods: got %s, but framed nodes take nothing but envelopes", at, strings.Join(r.Methods, ", "))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -98,10 +98,9 @@ func Compile(opt TableOptions) (*Table, error) {
 func compileBackend(b *Backend) *backend {
 	c := &backend{Backend: b.withDefaults()}
 	for _, n := range c.Nodes {
-		u := parseNodeURL(n.Name())
-		c.urls = append(c.urls, u)
-		c.needsLength = c.needsLength || u.framed
+		c.urls = append(c.urls, parseNodeURL(n.Name()))
 	}
+	c.needsLength = c.framed()
 	return c
 }
 
@@ -138,6 +137,7 @@ func compileRoute(r Route, order int, b *backend) *route {
 		Normalize: r.Normalize, Node: r.Node,
 	}
 	c.check = soapcodec.Options{Limits: r.Limits.XML}
+	c.WSDLPass = c.WSDLPass && !b.needsLength
 
 	allowed := []string{"POST"}
 	for _, m := range r.Methods {
