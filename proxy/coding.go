@@ -97,7 +97,8 @@ const maxWindow = 8 << 20
 type wire struct {
 	r   io.Reader
 	n   int64
-	err error // sticky; io.EOF or a *bodyError
+	max int64 // 0 = any number of octets
+	err error // sticky; io.EOF, errTooLarge or a *bodyError
 }
 
 func (w *wire) Read(p []byte) (int, error) {
@@ -106,12 +107,13 @@ func (w *wire) Read(p []byte) (int, error) {
 	}
 	n, err := w.r.Read(p)
 	w.n += int64(n)
-	if err != nil {
-		if err != io.EOF {
-			err = &bodyError{err}
-		}
-		w.err = err
+	switch {
+	case w.max > 0 && w.n > w.max:
+		n, err = 0, errTooLarge
+	case err != nil && err != io.EOF:
+		err = &bodyError{err}
 	}
+	w.err = err
 	return n, err
 }
 
@@ -121,8 +123,7 @@ func (w *wire) Read(p []byte) (int, error) {
 type body struct {
 	wire   wire
 	coding coding
-	max    int64
-	ratio  int64
+	lim    Limits
 	n      int64 // decoded octets so far
 	err    error
 
@@ -131,7 +132,25 @@ type body struct {
 }
 
 func newBody(r io.Reader, c coding, lim Limits) *body {
-	return &body{wire: wire{r: r}, coding: c, max: lim.MaxMessage, ratio: lim.DecodeRatio}
+	b := &body{wire: wire{r: r}, coding: c}
+	b.limit(lim)
+	return b
+}
+
+// limit changes the limits of a body that may have been read in part.
+func (b *body) limit(lim Limits) {
+	b.lim = lim
+	if b.coding != codingIdentity {
+		// Empty blocks and members yield nothing, however many there are. No
+		// coding makes a message longer by more than a fraction of its length.
+		b.wire.max = lim.MaxMessage + lim.MaxMessage/1024 + ratioGrace
+	}
+}
+
+// over reports whether what was read so far breaks the limits.
+func (b *body) over(lim Limits) bool {
+	return b.n > lim.MaxMessage ||
+		b.coding != codingIdentity && b.n > ratioGrace && b.n/lim.DecodeRatio > b.wire.n
 }
 
 // Read implements io.Reader.
@@ -145,7 +164,7 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.read(p)
 	b.n += int64(n)
 	switch {
-	case b.n > b.max, b.coding != codingIdentity && b.n > ratioGrace && b.n/b.ratio > b.wire.n:
+	case b.wire.err == errTooLarge, b.over(b.lim):
 		n, err = 0, errTooLarge
 	case err != nil && b.wire.n == 0 && b.wire.err == io.EOF:
 		err = io.EOF // nothing, in whatever coding

@@ -41,13 +41,14 @@ func (c *call) read() error {
 // readEmpty is a POST without a body: a fault, unless the route lets it pass.
 func (c *call) readEmpty() error {
 	r := c.cand.withoutBody()
-	if r == nil || !r.EmptyPost || r.Delivery == Queue {
+	// To a framed node an empty message is a keep-alive.
+	if r == nil || !r.EmptyPost || r.Delivery == Queue || r.backend.needsLength {
 		c.route = r
 		return &soapcodec.Fault{Code: soapcodec.CodeInvalidEnvelope, Reason: "The request has no body."}
 	}
 	c.choose(r)
 	c.msg.data, c.msg.length = nil, 0
-	return nil
+	return c.within(r)
 }
 
 // readWhole checks a message that is whole in memory, and takes over buf.
@@ -110,6 +111,17 @@ func (c *call) readWhole(buf *buffer) error {
 // headSlack is what the decoder may read ahead of the head it looks for.
 const headSlack = 256 << 10
 
+// held is how many octets of a message that streams may be held at once when
+// the first prefix of them were read before any left: besides those what the
+// decoder reads ahead, of which an attribute value is the longest piece.
+func (l *Limits) held(prefix int64) int64 {
+	value := int64(l.XML.AttributeValue)
+	if value < 0 {
+		value = l.MaxMessage
+	}
+	return prefix + max(headSlack, 2*min(value, unlimited/4))
+}
+
 // readStream begins to check a message of which prefix has been read. It
 // returns once the route is known and the first octets have passed the checks.
 func (c *call) readStream(prefix []byte, lim Limits) error {
@@ -135,7 +147,7 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 		p.tee.restart()
 	}
 	c.choose(r)
-	c.src.max, c.src.ratio = r.limits.MaxMessage, r.limits.DecodeRatio
+	c.src.limit(r.limits)
 	dec.SetOptions(r.decode)
 	dec.Reset(&p.tee)
 	if needHead {
@@ -144,7 +156,7 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 		}
 	}
 	p.edits = r.edits()
-	p.tee.most = lim.Buffer + headSlack
+	p.tee.most = r.limits.held(lim.Buffer)
 	if err := p.prime(int64(len(prefix))); err != nil {
 		return c.messageError(err, dec)
 	}
@@ -198,11 +210,20 @@ func (c *call) routeByFacts(f *soapcodec.Facts) (*route, error) {
 	if r == nil {
 		return nil, refuse(statusNoRoute, soapcodec.CodeNoRoute)
 	}
-	if c.src.n > r.limits.MaxMessage || c.ex.Length > r.limits.MaxMessage {
-		c.choose(r)
-		return nil, errTooLarge
+	c.choose(r)
+	return r, c.within(r)
+}
+
+// within applies the limits of the chosen route to what was let in under the
+// widest ones of all that could be chosen.
+func (c *call) within(r *route) error {
+	if headerBytes(c.ex.Header) > r.limits.HeaderBytes {
+		return refuse(statusHeaderTooLarge, soapcodec.CodeTooLarge)
 	}
-	return r, nil
+	if c.ex.Length > r.limits.MaxMessage || c.src != nil && c.src.over(r.limits) {
+		return errTooLarge
+	}
+	return nil
 }
 
 func (c *call) choose(r *route) { c.route = r }

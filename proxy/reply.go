@@ -140,6 +140,9 @@ func (c *call) publicBase() string {
 			host = v
 		}
 	}
+	if host == "" { // HTTP/1.0: a reference without scheme and host will do
+		return ""
+	}
 	return scheme + "://" + host
 }
 
@@ -293,7 +296,7 @@ func timedOut(err error) bool {
 // and is checked before the head of the reply is written.
 func (a *answer) stream(prefix []byte) (*Reply, error) {
 	p := &pass{raw: true, dec: soapcodec.NewDecoder(a.route.check)}
-	p.tee = tee{src: io.MultiReader(bytes.NewReader(prefix), a.resp.Body), most: unlimited}
+	p.tee = tee{src: io.MultiReader(bytes.NewReader(prefix), a.resp.Body), most: a.route.replyLimits.held(int64(len(prefix))), tooMuch: errTooLarge}
 	src := newBody(&p.tee, a.coding, a.route.replyLimits)
 	rd, err := xmlstream.NewReader(src, a.charset)
 	if err != nil {
@@ -361,7 +364,7 @@ func (a *answer) spooled(prefix []byte, src io.Reader) (*Reply, error) {
 		return a.failed(err)
 	}
 	p := &pass{dec: soapcodec.NewDecoder(a.route.check)}
-	p.tee = tee{src: rd, most: a.route.replyLimits.Buffer + headSlack, tooMuch: headFault}
+	p.tee = tee{src: rd, most: a.route.replyLimits.held(int64(len(prefix))), tooMuch: headFault}
 	p.dec.Reset(&p.tee)
 	f, n, err := spool(a.h.opt.SpoolDir, p)
 	a.codec.Add(p.tee.total())
@@ -414,9 +417,8 @@ func (b *replyBody) Read(p []byte) (int, error) {
 // passThrough sends a request that is not checked, and its answer as it is:
 // extra methods and requests for a description.
 func (c *call) passThrough() (*Reply, error) {
-	max := c.route.limits.MaxMessage
-	if c.ex.Length > max {
-		return nil, errTooLarge
+	if err := c.within(c.route); err != nil {
+		return nil, err
 	}
 	c.src = newBody(c.ex.Body, codingIdentity, c.route.limits)
 	c.msg.length = c.ex.Length
