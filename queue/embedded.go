@@ -226,7 +226,8 @@ func (s *Embedded) usable() error {
 	return nil
 }
 
-// OnCommit implements [Store].
+// OnCommit implements [Store]. f runs on the goroutine that makes messages
+// durable, so it must not wait for another to become so.
 func (s *Embedded) OnCommit(f func(seq uint64, m *Message)) { s.commit.onCommit = f }
 
 // Put implements [Store]. m belongs to the store from the call on.

@@ -307,7 +307,7 @@ func (j *js) forget(stream, subject string, keep uint64) error {
 
 // deleteWindow is how many single deletes are under way at once: the server
 // handles them one after the other, the window hides the way there and back
-// (BenchmarkTrim: 0.4x of the time at 1, no better at 1024).
+// (BenchmarkTrim: 0.7x of the time at 1; 1024 gains hardly more).
 const deleteWindow = 256
 
 // remove deletes single messages; that one is not there is no error.
