@@ -5,8 +5,12 @@ COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 TOOL    := $(GO) tool -modfile=internal/tools/go.mod
 N       ?= 200000x
+FAULTS  ?= 60s
+KILLS   ?= 50
+WHAT    ?= queue
+LAB     := cd internal/faultlab && ../../bin/faultlab.test -test.v -test.timeout 2h
 
-.PHONY: run build test check fuzz golden bench cross interop clean
+.PHONY: run build test check fuzz golden bench cross interop clean faults powercuts versus
 
 # The shipped gateway.yaml stores messages in ./data. Where a sync proves nothing,
 # as in a container without a volume, the gateway refuses that: for a first look
@@ -54,6 +58,21 @@ cross: ## build for every platform that is supported
 interop: ## clients and servers of other stacks through the gateway
 	bash interop/setup.sh
 	INTEROP=1 $(GO) test -count=1 -v ./interop/...
+
+faults: ## kill, stop, cut and disturb a gateway under load: make faults FAULTS=60s
+	$(GO) test -c -o bin/faultlab.test ./internal/faultlab
+	$(LAB) -test.run '^TestFaults$$' -faults $(FAULTS) -kills $(KILLS)
+
+powercuts: N = 30
+powercuts: ## power cuts on an ext4 of its own, as root: make powercuts N=1000
+	$(GO) test -c -o bin/faultlab.test ./internal/faultlab
+	$(LAB) -test.run '^TestPowerCuts$$' -cuts $(N)
+
+versus: ## the queue beside what one could use instead, in one run: make versus WHAT=queue
+	$(GO) test -c -o bin/faultlab.test ./internal/faultlab
+	@test '$(WHAT)' = queue || { echo 'versus: WHAT=queue is what there is'; exit 2; }
+	$(GO) test ./queue -run '^$$' -bench VersusPut -benchtime 5x -count 1
+	$(LAB) -test.run '^TestVersusQueue$$' -versus
 
 clean:
 	rm -rf bin

@@ -172,7 +172,14 @@ func powerCuts(t *testing.T, d time.Duration, least int) {
 	c := l.send(24, 0, 10*time.Millisecond, 200, l.routes...)
 	n := 0
 	for end := time.Now().Add(d); n < least || time.Now().Before(end); n++ {
-		pause(l.between(0, 2500*time.Millisecond))
+		if l.rnd.IntN(4) == 0 { // in the middle of a start
+			pause(l.between(0, 60*time.Millisecond))
+		} else {
+			if err := l.gw.awaitReady(); err != nil {
+				t.Fatal(err)
+			}
+			pause(l.between(0, 2500*time.Millisecond))
+		}
 		l.rec.breach("power cut")
 		if err := disk.cut(); err != nil {
 			t.Fatalf("cut: %v", err)
@@ -188,9 +195,12 @@ func powerCuts(t *testing.T, d time.Duration, least int) {
 		if err := disk.on(); err != nil {
 			t.Fatal(err)
 		}
-		l.start()
+		l.launch()
 	}
 	t.Logf("%d power cuts", n)
+	if err := l.gw.awaitReady(); err != nil {
+		t.Fatal(err)
+	}
 	c.halt()
 	heal(nodes)
 	l.finish()
@@ -204,7 +214,7 @@ func TestOutageAndKill(t *testing.T) {
 	node := newBackend(t, l.rec, l.seed, 0)
 	l.configure(plan{name: "orders", node: node})
 	const connections = 64
-	each := max(1, *outage/connections)
+	each := (*outage + connections - 1) / connections
 	l.start()
 
 	began := time.Now()
@@ -283,9 +293,17 @@ func TestDeadLettersByCommand(t *testing.T) {
 		if state == "stopped" {
 			l.stop()
 		}
-		out, err := command("queue", "ls", "--state", "dead", "--json", "-c", l.file)
-		if err != nil {
-			t.Fatal(err)
+		var out []byte
+		for _, route := range []string{"free", "first"} {
+			args := []string{"queue", "ls", route, "--state", "dead", "--limit", "1000", "--json", "-c", l.file}
+			if state == "running" {
+				args = append(args, "--admin", "http://"+l.gw.admin)
+			}
+			o, err := command(args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, o...)
 		}
 		for _, d := range l.rec.h.Dead {
 			if !strings.Contains(string(out), d.ID) || !strings.Contains(string(out), d.Reason) {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -120,15 +121,16 @@ type plan struct {
 func (l *lab) configure(plans ...plan) {
 	l.t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, `listeners:
-  - {name: web, address: "127.0.0.1:0"}
-  - {name: plant, address: "127.0.0.1:0", protocol: framed, length: 4, route: %s}
-admin: {address: "127.0.0.1:0"}
+	b.WriteString("listeners:\n  - {name: web, address: \"127.0.0.1:0\"}\n")
+	if slices.ContainsFunc(plans, func(p plan) bool { return p.name == framedRoute }) {
+		fmt.Fprintf(&b, "  - {name: plant, address: \"127.0.0.1:0\", protocol: framed, length: 4, route: %s}\n", framedRoute)
+	}
+	fmt.Fprintf(&b, `admin: {address: "127.0.0.1:0"}
 log: {level: info, format: json}
 drain: 5s
 store: {dir: %q, min_free: 16MiB}
 backends:
-`, framedRoute, l.store)
+`, l.store)
 	for _, p := range plans {
 		fmt.Fprintf(&b, "  %s: {nodes: [%q], timeout: 2s, connect_timeout: 1s, probe: {initial: 100ms, max: 500ms}}\n", p.name, p.node.url("/"+p.name))
 	}
