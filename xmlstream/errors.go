@@ -126,7 +126,7 @@ func (e *SyntaxError) Unwrap() error { return e.Err }
 
 // A LimitError is the Err of a [*SyntaxError] for a broken limit.
 type LimitError struct {
-	Limit string // the configuration's key: depth, elements, attributes, namespaces, name, attribute_value, text
+	Limit string // the configuration's key: depth, elements, attributes, namespaces, name, attribute_value, text; or in words
 	Max   int64
 }
 

@@ -11,6 +11,9 @@ type Limits struct {
 	// declarations not counted. Default 256.
 	Attributes int
 	// Namespaces is the most namespace declarations of one element. Default 256.
+	// All that are in force at once have at most 1 MiB of names, and at most
+	// four longest values where that is more: they must be kept until their
+	// elements end, however large the document.
 	Namespaces int
 	// Name is the longest name in octets, prefix included; it also bounds one
 	// reference, since leading zeros make &#x0…041; as long as one likes.
@@ -36,7 +39,21 @@ const (
 	limitAttributeValue = "attribute_value"
 	limitElements       = "elements"
 	limitText           = "text"
+
+	limitScope = "octets of namespaces in force" // follows from the others
 )
+
+// leastScope is what the namespaces in force may have however low the limit on
+// values.
+const leastScope = 1 << 20
+
+// scope returns the most octets of prefixes and namespaces in force at once.
+func (l Limits) scope() int {
+	if l.AttributeValue > math.MaxInt/4 {
+		return math.MaxInt
+	}
+	return max(leastScope, 4*l.AttributeValue)
+}
 
 // leastName is what references and the values of the XML declaration may have
 // however low the limit on names.

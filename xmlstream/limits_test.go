@@ -135,3 +135,26 @@ func TestReferenceLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestNamespacesInForce: declarations are kept while their elements are open,
+// so what a document may open at once bounds them together.
+func TestNamespacesInForce(t *testing.T) {
+	long := strings.Repeat("u", 32<<10)
+	nest := func(n int) string {
+		return list(n, func(i int) string { return fmt.Sprintf("<a xmlns:p%d='%s%d'>", i, long, i) }) + strings.Repeat("</a>", n)
+	}
+	var le *LimitError
+	if err := result(nest(250), Limits{}); !errors.As(err, &le) || le.Limit != limitScope || le.Max != leastScope {
+		t.Errorf("8 MiB of namespaces in force: got %v, want the limit %q", err, limitScope)
+	}
+	if err := result(nest(250), Limits{AttributeValue: 4 << 20}); err != nil {
+		t.Errorf("the same with values of 4 MiB allowed: got %v", err)
+	}
+	if err := result(nest(250), Limits{AttributeValue: -1}); err != nil {
+		t.Errorf("the same without a limit on values: got %v", err)
+	}
+	one := "<a xmlns:p='" + long + "'>"
+	if err := result("<r>"+strings.Repeat(one+"</a>", 250)+strings.Repeat(one, 100)+strings.Repeat("</a>", 100)+"</r>", Limits{}); err != nil {
+		t.Errorf("declarations that ended or are equal: got %v", err)
+	}
+}

@@ -27,6 +27,7 @@ type Scanner struct {
 	readErr  error     // of r, io.EOF included; looked at once the window is used up
 	err      error     // sticky result of Next
 	lim      Limits
+	inForce  int // most octets of namespaces in force; follows from lim
 	piece    int // pieceSize; tests make it small
 
 	kind    Kind
@@ -71,7 +72,10 @@ func NewScanner(lim Limits) *Scanner {
 }
 
 // SetLimits replaces the limits; call it before Reset.
-func (s *Scanner) SetLimits(lim Limits) { s.lim = lim.withDefaults() }
+func (s *Scanner) SetLimits(lim Limits) {
+	s.lim = lim.withDefaults()
+	s.inForce = s.lim.scope()
+}
 
 // Reset makes the scanner read a document from r, which must deliver UTF-8:
 // see [NewReader] for other charsets. It reads r in blocks of at most 16 KiB

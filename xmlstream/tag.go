@@ -231,6 +231,9 @@ func (s *Scanner) declare(w []byte, a *attrSpan) error {
 		return s.fault(a.name.start, errUndeclare)
 	}
 	s.scope.declare(prefix, uri)
+	if len(s.scope.text) > s.inForce {
+		return s.exceeded(a.name.start, limitScope, int64(s.inForce))
+	}
 	return nil
 }
 
