@@ -100,7 +100,7 @@ func (c *frameConn) expire() {
 	c.n.mu.Lock()
 	unused := c.load == 0
 	if unused {
-		delete(c.n.conns, c)
+		c.n.forget(c) // before anybody can take it
 	}
 	c.n.mu.Unlock()
 	if unused {

@@ -273,6 +273,11 @@ func (n *Framed) put(c *frameConn) {
 func (n *Framed) drop(c *frameConn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.forget(c)
+}
+
+// forget is drop with mu held.
+func (n *Framed) forget(c *frameConn) {
 	delete(n.conns, c)
 	if i := slices.Index(n.idle, c); i >= 0 {
 		n.idle = slices.Delete(n.idle, i, i+1)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -582,4 +583,48 @@ func TestFramedStorm(t *testing.T) {
 	if good.Load() < 1600 {
 		t.Errorf("only %d of 3200 were answered", good.Load())
 	}
+}
+
+// TestFramedExpiredIsNotGivenOut: a connection that is about to be closed for
+// its idleness must not be given to a request, which could then only say that
+// the node may have processed it.
+func TestFramedExpiredIsNotGivenOut(t *testing.T) {
+	noLeaks(t)
+	n := newFramed(t, FramedOptions{Address: node(t, echoFrames)})
+	resp, err := n.Send(t.Context(), request("<x/>"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body(t, resp)
+	c := only(t, n)
+	c.mu.Lock() // the connection's end waits here
+	expired := make(chan struct{})
+	go func() { c.expire(); close(expired) }()
+	for gone := false; !gone; runtime.Gosched() {
+		n.mu.Lock()
+		gone = len(n.conns) == 0
+		n.mu.Unlock()
+	}
+	got, serr := n.get(t.Context(), time.Second)
+	c.mu.Unlock()
+	<-expired
+	if serr != nil || got == c {
+		t.Fatalf("get: got the expired connection (%v), %v", got == c, serr)
+	}
+	n.put(got)
+}
+
+// only returns the one connection of a node, once it is idle.
+func only(t *testing.T, n *Framed) *frameConn {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); runtime.Gosched() {
+		n.mu.Lock()
+		idle := n.idle
+		n.mu.Unlock()
+		if len(idle) == 1 {
+			return idle[0]
+		}
+	}
+	t.Fatal("the connection is not idle")
+	return nil
 }
