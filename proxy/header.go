@@ -113,18 +113,10 @@ func (f *forwarding) requestHeader(decoded bool) http.Header {
 			continue
 		case slices.Contains(drop, key) && !protected(key):
 			continue
-		case key == "Forwarded" || strings.HasPrefix(key, "X-Forwarded-"):
-			if !f.trusted {
-				continue
-			}
+		case !f.trusted && forProxies(key):
+			continue
+		case key == "Via", forProxies(key):
 			k = key // so that what is extended below is one field
-		case strings.HasPrefix(key, "Gateway-"):
-			if !f.trusted {
-				continue
-			}
-			k = key
-		case key == "Via":
-			k = key
 		case key == soapActionKey:
 			k = soapActionName
 		case key == "Accept-Encoding":
@@ -139,11 +131,25 @@ func (f *forwarding) requestHeader(decoded bool) http.Header {
 	return out
 }
 
+// forProxies reports whether a field, by its canonical name, is one that only a
+// trusted proxy may set.
+func forProxies(key string) bool {
+	if strings.IndexByte(key, '_') >= 0 {
+		key = textproto.CanonicalMIMEHeaderKey(hyphened(key))
+	}
+	return key == "Forwarded" || strings.HasPrefix(key, "X-Forwarded-") || strings.HasPrefix(key, "Gateway-")
+}
+
+// hyphened writes a field's name as CGI understands it, to which underscores
+// and hyphens are the same (RFC 3875 §4.1.18): what PHP or WSGI behind the
+// gateway takes for a field must be treated as that field.
+func hyphened(name string) string { return strings.ReplaceAll(name, "_", "-") }
+
 // addOwn sets the backend's own fields in place of the caller's.
 func (b *backend) addOwn(h http.Header) {
 	for k, v := range b.Headers {
 		for old := range h {
-			if len(old) == len(k) && strings.EqualFold(old, k) {
+			if len(old) == len(k) && strings.EqualFold(hyphened(old), hyphened(k)) {
 				delete(h, old)
 			}
 		}

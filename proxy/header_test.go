@@ -76,6 +76,16 @@ func TestRequestHeader(t *testing.T) {
 			want: http.Header{"Via": {"1.0 fred, 1.1 gateway"}},
 		},
 		{
+			name: "not trusted, in the spelling that CGI cannot tell apart",
+			in:   http.Header{"X_forwarded_for": {"10.9.9.9"}, "X-Forwarded_proto": {"https"}, "Gateway_possible_duplicate": {"true"}, "X_kept": {"1"}},
+			want: http.Header{"X_kept": {"1"}},
+		},
+		{
+			name: "own credentials replace the caller's in that spelling too", in: http.Header{"X_api-Key": {"caller"}},
+			backend: Backend{Headers: map[string]string{"X-API-Key": "own"}},
+			want:    http.Header{"X-API-Key": {"own"}},
+		},
+		{
 			name: "trusted", trusted: true,
 			in: http.Header{
 				"X-Forwarded-For": {"10.9.9.9"}, "X-Forwarded-Host": {"pub.test"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Port": {"8443"},
