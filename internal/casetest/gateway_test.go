@@ -64,6 +64,7 @@ type gateway struct {
 	file  string            // its configuration
 	addr  map[string]string // listener name → bound address
 	admin string
+	ready ready
 	base  float64 // goroutines when idle, before the first exchange
 	log   *syncBuffer
 	done  chan struct{}
@@ -94,6 +95,9 @@ type ready struct {
 	Ready     bool
 	Listeners []struct{ Name, Protocol, Address string }
 	Admin     string
+	Store     string
+	StoreID   string `json:"store_id"`
+	Waiting   *int
 }
 
 // preamble binds every listener of a test to a port of the kernel's choice.
@@ -165,7 +169,7 @@ func startGateway(dir, config string) (*gateway, error) {
 		for _, x := range r.Listeners {
 			g.addr[x.Name] = x.Address
 		}
-		g.admin = r.Admin
+		g.admin, g.ready = r.Admin, r
 	case <-time.After(patience):
 		g.kill()
 		return nil, fmt.Errorf("serve printed no ready line within %s; stderr:\n%s", patience, g.log)
@@ -201,6 +205,16 @@ func (g *gateway) kill() {
 	if g.err == nil {
 		_ = g.cmd.Wait()
 	}
+}
+
+// crash ends the process by kill -9 and waits until it is gone.
+func (g *gateway) crash(t testing.TB) {
+	t.Helper()
+	g.ended = true
+	if err := g.signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-g.done
 }
 
 func (g *gateway) signal(s os.Signal) error { return g.cmd.Process.Signal(s) }

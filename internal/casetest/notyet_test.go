@@ -12,7 +12,6 @@ var notYet = map[string]string{
 	"46": "messaging: wsa_to rewriting",
 	"48": "the WSDL front: fetching, rewriting, caching",
 	"49": "signatures: digests are verified together with canonical normalization",
-	"58": "durable delivery: queue routes, retry, dead letters",
 }
 
 // notYetKeys names configuration that cases use in a part of their checks and

@@ -66,8 +66,11 @@ func listenHTTP(tb testing.TB) *backend {
 
 // newBackend starts one that speaks HTTP, or, with size octets of length,
 // frames, which it echoes.
-func newBackend(size int) (*backend, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+func newBackend(size int) (*backend, error) { return newBackendAt("127.0.0.1:0", size) }
+
+// newBackendAt starts one at an address, such as one that was refused so far.
+func newBackendAt(addr string, size int) (*backend, error) {
+	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
