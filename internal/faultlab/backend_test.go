@@ -46,6 +46,7 @@ func mixed(bs ...behaviour) script {
 type backend struct {
 	t      testing.TB
 	rec    *recorder
+	route  string
 	addr   string
 	framed int          // octets of the length; 0 = HTTP
 	silent atomic.Int64 // nanoseconds a hang lasts
@@ -59,13 +60,16 @@ type backend struct {
 	wg     sync.WaitGroup
 }
 
-// newBackend returns a backend that is down. Its port is one that the kernel
+// newBackend returns the backend of a route; it is down. Its port is one that the kernel
 // does not give to outgoing connections: a gateway that connects to a closed
 // port of its own range can meet itself there.
-func newBackend(t testing.TB, rec *recorder, seed uint64, framed int) *backend {
+func newBackend(t testing.TB, rec *recorder, seed uint64, route string) *backend {
 	t.Helper()
-	b := &backend{t: t, rec: rec, framed: framed, rnd: rand.New(rand.NewPCG(seed, 2)), script: always(takes), conns: map[net.Conn]bool{}}
+	b := &backend{t: t, rec: rec, route: route, rnd: rand.New(rand.NewPCG(seed, 2)), script: always(takes), conns: map[net.Conn]bool{}}
 	b.silent.Store(int64(time.Second))
+	if route == framedRoute {
+		b.framed = 4
+	}
 	for range 200 {
 		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000)))
 		if err == nil {
@@ -121,7 +125,7 @@ func (b *backend) up() {
 func (b *backend) down() {
 	b.mu.Lock()
 	if b.ln != nil {
-		b.rec.breach("backend %s down", b.addr)
+		b.rec.breach(b.route, "backend of "+b.route+" down")
 		b.ln.Close()
 		b.stop()
 		b.ln = nil

@@ -25,7 +25,7 @@ func got(key string, at int, f fate) receipt {
 func (x receipt) marked() receipt { x.Marked = true; return x }
 
 func TestCheck(t *testing.T) {
-	killed := func(at int) []breach { return []breach{{time.Duration(at) * sec, "kill -9"}} }
+	killed := func(at int) []breach { return []breach{{At: time.Duration(at) * sec, What: "kill -9"}} }
 	tests := []struct {
 		name string
 		h    history
@@ -178,6 +178,22 @@ func TestCheck(t *testing.T) {
 		{
 			name: "repeated after a kill",
 			h:    history{Ops: []op{ok("a", 0, 1)}, Receipts: []receipt{got("a", 1, taken), got("a", 30, taken).marked()}, Breaches: killed(3)},
+			want: "1/0/0 1 dead 0",
+		},
+		{
+			name: "repeated after another backend was down",
+			h: history{
+				Ops: []op{ok("a", 0, 1)}, Receipts: []receipt{got("a", 1, taken), got("a", 3, taken).marked()},
+				Breaches: []breach{{2 * sec, "backend of q down", "q"}},
+			},
+			want: "1/0/0 1 dead 0", bad: []string{"repeated a"},
+		},
+		{
+			name: "repeated after its own backend was down",
+			h: history{
+				Ops: []op{ok("a", 0, 1)}, Receipts: []receipt{got("a", 1, taken), got("a", 3, taken).marked()},
+				Breaches: []breach{{2 * sec, "backend of q down", "q"}, {2 * sec, "backend of r down", "r"}},
+			},
 			want: "1/0/0 1 dead 0",
 		},
 		{

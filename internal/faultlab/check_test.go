@@ -184,7 +184,7 @@ func (c *checker) judge(key string, s *story) {
 				c.found(isUnmarked, key, "request %d has no mark, and one before it may have been processed", i)
 			}
 		}
-		if took && !repeated && !c.broken(again) {
+		if took && !repeated && !c.broken(again, s.op.Route) {
 			repeated = true
 			c.found(isRepeated, key, "request %d: it had been taken at %v, and nothing was broken after that", i, again)
 		}
@@ -208,16 +208,24 @@ func (c *checker) judge(key string, s *story) {
 			c.found(isLeaked, key, "refused (%s), and yet delivered or kept", s.op.Why)
 		}
 	}
-	if took && s.dead != nil && !c.broken(again) {
+	if took && s.dead != nil && !c.broken(again, s.op.Route) {
 		c.found(isMourned, key, "taken at %v, and a dead letter (%s)", again, s.dead.Reason)
 	}
 }
 
-// broken reports whether there was a breach near enough to a delivery at t to
-// have undone what the gateway knew of it.
-func (c *checker) broken(t time.Duration) bool {
+// broken reports whether there was a breach near enough to a delivery on the
+// route at t to have undone what the gateway knew of it.
+func (c *checker) broken(t time.Duration, route string) bool {
 	at, _ := slices.BinarySearchFunc(c.h.Breaches, t-time.Second, func(b breach, t time.Duration) int { return cmp.Compare(b.At, t) })
-	return at < len(c.h.Breaches) && c.h.Breaches[at].At <= t+grace
+	for _, b := range c.h.Breaches[at:] {
+		if b.At > t+grace {
+			break
+		}
+		if b.Route == "" || b.Route == route {
+			return true
+		}
+	}
+	return false
 }
 
 // order finds, on the routes that keep order, messages that came to the backend

@@ -41,11 +41,7 @@ func (l *lab) site() (nodes []*backend) {
 	l.t.Helper()
 	plans := []plan{{name: "free"}, {name: "first", ordered: true}, {name: "second", ordered: true}, {name: framedRoute}}
 	for i := range plans {
-		framed := 0
-		if plans[i].name == framedRoute {
-			framed = 4
-		}
-		plans[i].node = newBackend(l.t, l.rec, l.seed+uint64(i), framed)
+		plans[i].node = newBackend(l.t, l.rec, l.seed+uint64(i), plans[i].name)
 		plans[i].node.up()
 		nodes = append(nodes, plans[i].node)
 	}
@@ -180,13 +176,13 @@ func powerCuts(t *testing.T, d time.Duration, least int) {
 			}
 			pause(l.between(0, 2500*time.Millisecond))
 		}
-		l.rec.breach("power cut")
+		l.rec.breach("", "power cut")
 		if err := disk.cut(); err != nil {
 			t.Fatalf("cut: %v", err)
 		}
 		// For a moment the gateway lives on over a disk that takes nothing.
 		pause(l.between(0, 300*time.Millisecond))
-		l.rec.breach("kill -9 after the cut")
+		l.rec.breach("", "kill -9 after the cut")
 		l.killQuietly()
 		l.after()
 		if err := disk.off(); err != nil {
@@ -211,7 +207,7 @@ func powerCuts(t *testing.T, d time.Duration, least int) {
 // are back, every message arrives.
 func TestOutageAndKill(t *testing.T) {
 	l := newLab(t)
-	node := newBackend(t, l.rec, l.seed, 0)
+	node := newBackend(t, l.rec, l.seed, "orders")
 	l.configure(plan{name: "orders", node: node})
 	const connections = 64
 	each := (*outage + connections - 1) / connections

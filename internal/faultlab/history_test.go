@@ -1,7 +1,6 @@
 package faultlab
 
 import (
-	"fmt"
 	"sync"
 	"time"
 )
@@ -61,8 +60,9 @@ type burial struct{ ID, Route, Reason, Key, Hash string }
 // A breach is something that the lab did, which may make the gateway deliver
 // again what had arrived.
 type breach struct {
-	At   time.Duration
-	What string
+	At    time.Duration
+	What  string
+	Route string // whose backend it was done to; empty = it concerns every route
 }
 
 // A history is everything that was seen of a run.
@@ -111,10 +111,10 @@ func (r *recorder) answered(place int, f fate, answer string) {
 	x.Fate, x.Answer, x.Done = f, answer, r.now()
 }
 
-func (r *recorder) breach(format string, args ...any) {
+func (r *recorder) breach(route, what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.h.Breaches = append(r.h.Breaches, breach{r.now(), fmt.Sprintf(format, args...)})
+	r.h.Breaches = append(r.h.Breaches, breach{r.now(), what, route})
 }
 
 // counts returns how many messages were sent, accepted, and arrived.

@@ -194,7 +194,7 @@ func (l *lab) kill() {
 		l.t.Errorf("the gateway died on its own: %v\n%s", l.gw.err, l.gw.tail())
 	default:
 	}
-	l.rec.breach("kill -9")
+	l.rec.breach("", "kill -9")
 	l.gw.kill()
 	l.after()
 }
@@ -202,7 +202,7 @@ func (l *lab) kill() {
 // restart ends the gateway in good order and starts it again.
 func (l *lab) stop() {
 	l.t.Helper()
-	l.rec.breach("SIGTERM")
+	l.rec.breach("", "SIGTERM")
 	if err := l.gw.stop(); err != nil {
 		l.t.Error(err)
 	}
