@@ -261,6 +261,7 @@ func (c *call) report(status int) {
 			ID: c.ex.ID, Listener: c.ex.Listener, Route: name, Operation: c.operation(),
 			Version: c.version, Status: status, Outcome: c.outcome, Code: c.code,
 			Attempts: c.attempts, Duration: took, CodecBytes: c.codec.Load(),
+			NormalizeSkipped: c.asIs.Load(),
 		})
 	}
 	if c.logged != nil {

@@ -111,6 +111,7 @@ type call struct {
 	logged   error
 	attempts int
 	codec    atomic.Int64 // octets checked; a stream adds to it while it passes
+	asIs     atomic.Bool  // a signature forbade normalization; a stream may tell late
 	closed   sync.Once
 }
 

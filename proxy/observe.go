@@ -40,6 +40,10 @@ type ExchangeEvent struct {
 	Attempts   int
 	Duration   time.Duration // from Received to the close of the reply
 	CodecBytes int64         // octets that the envelope codec looked at
+
+	// NormalizeSkipped says that the message was not normalized, as its route
+	// asks for, because that could have broken a signature.
+	NormalizeSkipped bool
 }
 
 // AttemptEvent tells an [Observer] how one try went.

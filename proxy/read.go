@@ -174,9 +174,10 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 		}
 		c.msg.spool, c.msg.length = f, n
 		c.codec.Add(p.tee.total())
+		c.note(dec.Facts())
 		return nil
 	}
-	c.msg.stream = &stream{r: &counted{r: p, pass: p, n: &c.codec}}
+	c.msg.stream = &stream{r: &counted{pass: p, call: c}}
 	return nil
 }
 
@@ -185,20 +186,19 @@ var headFault = &soapcodec.Fault{
 	Reason: "The header of the message is larger than what may be held of a message that streams.",
 }
 
-// counted adds what a pass has read to the octets that the codec looked at,
-// when it ends.
+// counted tells the call what a pass has seen, when it ends.
 type counted struct {
-	r    io.Reader
 	pass *pass
-	n    interface{ Add(int64) int64 }
+	call *call
 	done bool
 }
 
 func (r *counted) Read(p []byte) (int, error) {
-	n, err := r.r.Read(p)
+	n, err := r.pass.Read(p)
 	if err != nil && !r.done {
 		r.done = true
-		r.n.Add(r.pass.tee.total())
+		r.call.codec.Add(r.pass.tee.total())
+		r.call.note(r.pass.dec.Facts())
 	}
 	return n, err
 }
@@ -231,6 +231,14 @@ func (c *call) choose(r *route) { c.route = r }
 // take keeps what later stages need of the envelope.
 func (c *call) take(f *soapcodec.Facts) {
 	c.version, c.action, c.firstChild = f.Version, f.Action, f.Operation.Local
+	c.note(f)
+}
+
+// note keeps what may become known at any place of the envelope.
+func (c *call) note(f *soapcodec.Facts) {
+	if f.NormalizeSkipped {
+		c.asIs.Store(true)
+	}
 }
 
 // relabel notes that Content-Type needs another charset, so that label and

@@ -310,7 +310,7 @@ func (a *answer) stream(prefix []byte) (*Reply, error) {
 		a.charset = rd.Charset()
 	}
 	r := a.good(p.dec.Facts())
-	r.Body = &replyBody{call: a.call, r: &counted{r: p, pass: p, n: &a.codec}}
+	r.Body = &replyBody{call: a.call, r: &counted{pass: p, call: a.call}}
 	r.Length = a.resp.Length
 	return r, nil
 }

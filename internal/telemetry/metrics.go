@@ -34,6 +34,7 @@ type Metrics struct {
 	attempts *prometheus.CounterVec
 	reload   prometheus.Gauge
 	codec    prometheus.Counter
+	skipped  *prometheus.CounterVec
 	queue    *queueMetrics
 
 	// series caches the children of requests and duration, so that an
@@ -85,11 +86,15 @@ func NewMetrics() *Metrics {
 			Name: "gateway_codec_bytes_total",
 			Help: "Octets of XML checked.",
 		}),
+		skipped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gateway_normalize_skipped_total",
+			Help: "Messages that were not normalized because that could have broken a signature, by route.",
+		}, []string{"route"}),
 		queue:      newQueueMetrics(),
 		operations: map[string]map[string]struct{}{},
 		codes:      map[string]struct{}{},
 	}
-	m.registry.MustRegister(m.requests, m.duration, m.faults, m.attempts, m.reload, m.codec,
+	m.registry.MustRegister(m.requests, m.duration, m.faults, m.attempts, m.reload, m.codec, m.skipped,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.queue.register(m.registry)
 	m.reload.Set(1)
@@ -190,6 +195,9 @@ func (m *Metrics) Scanned(n int64) {
 		m.codec.Add(float64(n))
 	}
 }
+
+// NormalizeSkipped counts a message that went on as it was, for its signature.
+func (m *Metrics) NormalizeSkipped(route string) { m.skipped.WithLabelValues(route).Inc() }
 
 // label makes a word from a message fit to be a label value: UTF-8, which the
 // exposition format demands, and short. Words that are both, which is all of

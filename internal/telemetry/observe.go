@@ -8,6 +8,9 @@ var _ proxy.Observer = (*Metrics)(nil)
 func (m *Metrics) ObserveExchange(e proxy.ExchangeEvent) {
 	m.Request(e.Route, e.Operation, string(e.Outcome), e.Duration)
 	m.Scanned(e.CodecBytes)
+	if e.NormalizeSkipped {
+		m.NormalizeSkipped(e.Route)
+	}
 	if e.Code != "" {
 		m.Fault(e.Route, string(e.Code))
 	}

@@ -11,7 +11,7 @@ import (
 func TestObserve(t *testing.T) {
 	m := NewMetrics()
 	m.ObserveExchange(proxy.ExchangeEvent{Route: "a", Operation: "Op", Outcome: proxy.OutcomeAnswered, CodecBytes: 100, Duration: time.Second})
-	m.ObserveExchange(proxy.ExchangeEvent{Route: "a", Outcome: proxy.OutcomeFault, CodecBytes: 11})
+	m.ObserveExchange(proxy.ExchangeEvent{Route: "a", Outcome: proxy.OutcomeFault, CodecBytes: 11, NormalizeSkipped: true})
 	m.ObserveExchange(proxy.ExchangeEvent{Outcome: proxy.OutcomeRejected, Code: "NoRoute", Status: 404})
 	m.ObserveExchange(proxy.ExchangeEvent{Route: "a", Outcome: proxy.OutcomeFailed, Code: "BackendTimeout"})
 	m.ObserveAttempt(proxy.AttemptEvent{Route: "a", Class: proxy.Answered, Status: 200})
@@ -28,6 +28,7 @@ func TestObserve(t *testing.T) {
 		`gateway_attempts_total{result="not_sent",route="a"} 1`,
 		`gateway_attempts_total{result="maybe_processed",route="a"} 1`,
 		`gateway_codec_bytes_total 111`,
+		`gateway_normalize_skipped_total{route="a"} 1`,
 	} {
 		if !strings.Contains(got, "\n"+want+"\n") {
 			t.Errorf("scrape lacks %s", want)
