@@ -198,6 +198,7 @@ func TestRequestOctets(t *testing.T) {
 		{name: "Latin-1 by label", typ: "text/xml; charset=ISO-8859-1", body: strings.Replace(env11, ">x<", ">\xe9<", 1), wantTyp: "text/xml; charset=utf-8", want: strings.Replace(env11, ">x<", ">é<", 1)},
 		{name: "UTF-16 without a label", typ: "text/xml", body: utf16le(env11), wantTyp: "text/xml", want: env11},
 		{name: "mark over label", typ: "text/xml; charset=iso-8859-1", body: "\ufeff" + env11, wantTyp: "text/xml; charset=utf-8", want: "\ufeff" + env11},
+		{name: "mark over US-ASCII", typ: "text/xml; charset=us-ascii", body: "\ufeff" + env11, wantTyp: "text/xml; charset=utf-8", want: "\ufeff" + env11},
 		{name: "gzip", typ: "text/xml", coding: "gzip", body: env11, wantTyp: "text/xml", want: env11},
 		{name: "zstd", typ: "text/xml", coding: "zstd", body: env11, wantTyp: "text/xml", want: env11},
 		{name: "normalized", typ: "text/xml", body: strings.Replace(env11, "<soap:Body>", " <!-- c --><soap:Body  >", 1), route: Route{Normalize: soapcodec.Envelope}, wantTyp: "text/xml", want: env11},

@@ -248,7 +248,7 @@ func (c *call) relabel(charset string) {
 	case c.ct.Charset == "":
 	case c.changed:
 		c.recoded = true
-	case charset == "utf-8" && c.ct.Charset != "utf-8" && c.ct.Charset != "utf8" && c.ct.Charset != "us-ascii":
+	case charset == "utf-8" && c.ct.Charset != "utf-8" && c.ct.Charset != "utf8":
 		c.recoded = true // a byte order mark has overruled the label
 	}
 }
