@@ -1,2 +1,54 @@
-// Package queue is being written.
+// Package queue keeps messages until they are delivered.
+//
+// It owns durable acceptance, the turn of every waiting message, retries,
+// circuits and dead letters. A message is bytes, a destination and an order to
+// it: SOAP, HTTP and the meaning of an answer belong to the [Deliverer], which
+// package proxy is in the product.
+//
+// # Parts
+//
+// A [Store] is the durable side: the log of accepted messages, dead letters,
+// attempts, small states. [Embedded] keeps them by a JetStream server inside
+// the process, [Memory] is its twin for tests; one contract suite holds both.
+// A [Queue] is the side that decides: an index in memory, and a dispatcher for
+// each destination.
+//
+//	Put ──→ committer: append the group, await, sync once ──→ OnCommit ──→ index ──→ dispatcher ──→ Deliverer
+//	                                                                        ↑                         │
+//	                        Scan, once at the start ────────────────────────┘      done, again, dead ←┘
+//
+// # Guarantees
+//
+// Put returns nil once the message is durable; from then on it is delivered or
+// becomes a dead letter, through kill -9 and power cuts. Nothing is given to a
+// Deliverer that is not durable. What may have been given before is marked as
+// a possible duplicate: after an attempt whose outcome is not known, and, after
+// a stop that was not clean, everything that waits. docs/guarantees.md argues
+// each case.
+//
+// Messages of one lane are delivered one at a time in the order of their
+// acceptance; those without a lane in no promised order, [Destination.Parallel]
+// at once. A destination that is down has a clock of its own and charges no
+// attempt to the messages that wait for it.
+//
+// # Errors
+//
+// Put fails definitely ([ErrFull], [ErrTooLarge], [ErrClosed]: nothing is kept
+// and nothing will be delivered) or with [ErrUnknown]. A store that could not
+// sync or write is never trusted again: see [Store.Failed].
+//
+// # Format
+//
+// The octets on disk belong to JetStream; ours are subjects, headers and
+// records, versioned by [Format] and drawn there.
+//
+//	store.dir/LOCK         flock of the process that has the store
+//	store.dir/store.json   id, epoch, whether the last stop was clean, format
+//	store.dir/jetstream/   GW_IN_00 (accepted messages), GW_DEAD, GW_STATE
+//
+// # Concurrency
+//
+// Everything here may be called from many goroutines. The Queue has one lock;
+// no call to a Store or a Deliverer is made under it, but for reading a state
+// when a route is first seen.
 package queue
