@@ -13,7 +13,9 @@ func TestSkippedNormalizationIsTold(t *testing.T) {
 	const signed = `<d:Reference xmlns:d="http://www.w3.org/2000/09/xmldsig#" URI=""/>`
 	small := strings.Replace(env11, "x<", signed+"<", 1)
 	head := strings.Replace(env11, "<soap:Body", "<soap:Header><h xmlns='urn:h'>"+signed+"</h></soap:Header><soap:Body", 1)
-	long := func(doc string) string { return strings.Replace(doc, "</p:Ask>", strings.Repeat("y", 100<<10)+"</p:Ask>", 1) }
+	long := func(doc string) string {
+		return strings.Replace(doc, "</p:Ask>", strings.Repeat("y", 100<<10)+"</p:Ask>", 1)
+	}
 	for name, c := range map[string]struct {
 		doc  string
 		mode soapcodec.Normalize

@@ -60,7 +60,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	a := &App{opt: opt, log: opt.Log.Logger(), metrics: telemetry.NewMetrics(), cfg: cfg}
 	a.depot = newDepot(a.log, a.metrics, &a.door)
 	a.depot.openStore = opt.openStore
-	pools, table, problems := build(cfg, nil, a.log)
+	pools, table, problems := build(cfg, nil)
 	if problems != nil {
 		return nil, problems
 	}
@@ -98,7 +98,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 // only a bound address can show. Its error is config.Problems.
 func Check(cfg *config.Config) error {
 	log := slog.New(slog.DiscardHandler)
-	pools, table, problems := build(cfg, nil, log)
+	pools, table, problems := build(cfg, nil)
 	for _, p := range pools {
 		p.close()
 	}
@@ -115,8 +115,8 @@ func Check(cfg *config.Config) error {
 }
 
 // build makes what a reload replaces. Nodes of old that are the same are kept.
-func build(cfg *config.Config, old pools, log *slog.Logger) (pools, *proxy.Table, config.Problems) {
-	pools, problems := buildPools(cfg, old, log)
+func build(cfg *config.Config, old pools) (pools, *proxy.Table, config.Problems) {
+	pools, problems := buildPools(cfg, old)
 	if problems != nil {
 		return nil, nil, problems
 	}

@@ -3,7 +3,6 @@ package app
 import (
 	"crypto/sha256"
 	"fmt"
-	"log/slog"
 	"os"
 	"reflect"
 	"time"
@@ -89,8 +88,8 @@ func poolKey(r *config.Route) string {
 
 // buildPools makes a pool for each backend of cfg, or takes that of old when
 // nothing about it has changed. On an error nothing that it made is left open.
-func buildPools(cfg *config.Config, old pools, log *slog.Logger) (pools, config.Problems) {
-	b := builder{cfg: cfg, old: old, made: pools{}, sizes: sizesOf(cfg), log: log}
+func buildPools(cfg *config.Config, old pools) (pools, config.Problems) {
+	b := builder{cfg: cfg, old: old, made: pools{}, sizes: sizesOf(cfg)}
 	for name, backend := range cfg.Backends {
 		b.add("backends."+name, name, backend)
 	}
@@ -114,7 +113,6 @@ type builder struct {
 	old      pools
 	made     pools
 	sizes    sizes
-	log      *slog.Logger
 	problems config.Problems
 }
 
@@ -164,7 +162,7 @@ func (b *builder) nodes(key string, c *config.Backend) (nodes []proxy.Node, ok b
 	ok = true
 	for i := range c.Nodes {
 		u := c.Nodes[i].URL
-		o := nodeOptions{c: c, sizes: b.sizes, log: b.log.With("node", u.String())}
+		o := nodeOptions{c: c, sizes: b.sizes}
 		var n proxy.Node
 		switch {
 		case u.Scheme == config.NodeBuiltin:
@@ -196,7 +194,6 @@ func (b *builder) nodes(key string, c *config.Backend) (nodes []proxy.Node, ok b
 type nodeOptions struct {
 	c     *config.Backend
 	sizes sizes
-	log   *slog.Logger
 }
 
 func (o nodeOptions) http(u config.NodeURL) upstream.HTTPOptions {
@@ -208,7 +205,6 @@ func (o nodeOptions) http(u config.NodeURL) upstream.HTTPOptions {
 		IdleTimeout:    o.c.IdleTimeout.Or(forever),
 		MaxConnections: share(o.c),
 		HeaderBytes:    o.sizes.header,
-		Log:            o.log,
 	}
 }
 
@@ -221,7 +217,6 @@ func (o nodeOptions) framed(u config.NodeURL) upstream.FramedOptions {
 		IdleTimeout:    o.c.IdleTimeout.Or(forever),
 		MaxConnections: share(o.c),
 		MaxReply:       o.sizes.message,
-		Log:            o.log,
 	}
 }
 

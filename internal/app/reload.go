@@ -70,7 +70,7 @@ func (a *App) put(cfg *config.Config) error {
 	if len(keys) > 0 {
 		return &RestartError{keys}
 	}
-	fresh, table, problems := build(cfg, a.pools, a.log)
+	fresh, table, problems := build(cfg, a.pools)
 	if problems != nil {
 		return problems
 	}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -60,7 +59,7 @@ routes:
   - {name: second, match: {path: /second, operation: Any}, backend: orders}
   - {name: third, match: none, to: ["builtin:echo"]}
 `)
-	pools, problems := buildPools(cfg, nil, slog.New(slog.DiscardHandler))
+	pools, problems := buildPools(cfg, nil)
 	if problems != nil {
 		t.Fatal(problems)
 	}
@@ -136,10 +135,9 @@ routes:
   - {name: c, match: {path: /c}, to: ["http://127.0.0.1:3/"]}
 `
 	}
-	log := slog.New(slog.DiscardHandler)
 	build := func(yaml string, old pools) pools {
 		t.Helper()
-		p, problems := buildPools(load(t, yaml), old, log)
+		p, problems := buildPools(load(t, yaml), old)
 		if problems != nil {
 			t.Fatal(problems)
 		}

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/url"
 	"time"
@@ -45,9 +44,6 @@ type HTTPOptions struct {
 
 	// TLS is used for https (see [TLSConfig]). Default: the system's roots.
 	TLS *tls.Config
-
-	// Log receives what net/http has to say. Default: discard.
-	Log *slog.Logger
 }
 
 func (o HTTPOptions) withDefaults() HTTPOptions {
@@ -68,9 +64,6 @@ func (o HTTPOptions) withDefaults() HTTPOptions {
 	}
 	if o.HeaderBytes == 0 {
 		o.HeaderBytes = 64 << 10
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return o
 }
@@ -135,9 +128,6 @@ type FramedOptions struct {
 	// MaxReply bounds the payload of a reply. A longer one breaks the
 	// connection. Default 64 MiB; never above what Length can express.
 	MaxReply int64
-
-	// Log receives what goes wrong on idle connections. Default: discard.
-	Log *slog.Logger
 }
 
 func (o FramedOptions) withDefaults() FramedOptions {
@@ -158,9 +148,6 @@ func (o FramedOptions) withDefaults() FramedOptions {
 	}
 	if o.MaxReply == 0 {
 		o.MaxReply = 64 << 20
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return o
 }
