@@ -52,12 +52,11 @@ routes:
     match: {host: api.example, path: "/orders/*", action: urn:a, operation: "o:Place", headers: {X-Tenant: north}}
     backend: orders
     oneway: no
-    methods: [GET, POST]
     wsdl: off
     soap: {accept: [1.2], normalize: envelope, node: true}
     limits: {depth: 7, buffer: 64KiB}
   - {name: second, match: {path: /second, operation: Any}, backend: orders}
-  - {name: third, match: none, to: ["builtin:echo"]}
+  - {name: third, match: none, to: ["builtin:echo"], methods: [GET, POST]}
 `)
 	pools, problems := buildPools(cfg, nil)
 	if problems != nil {
@@ -84,14 +83,14 @@ routes:
 					Host: "api.example", Path: "/orders/*", Action: "urn:a",
 					Operation: soapcodec.QName{Space: "urn:o", Local: "Place"}, Headers: map[string]string{"X-Tenant": "north"},
 				},
-				Backend: orders, OneWay: proxy.OneWayNo, Methods: []string{"GET"}, WSDLPass: true, Accept12: true,
+				Backend: orders, OneWay: proxy.OneWayNo, WSDLPass: true, Accept12: true,
 				Normalize: soapcodec.Envelope, Node: true, Limits: own,
 			},
 			{
 				Name: "second", Match: proxy.Match{Path: "/second", Operation: soapcodec.QName{Local: "Any"}, AnyNamespace: true},
 				Backend: orders, WSDLPass: true, Accept11: true, Accept12: true, Limits: limits,
 			},
-			{Name: "third", MatchNone: true, Backend: echo, WSDLPass: true, Accept11: true, Accept12: true, Limits: limits},
+			{Name: "third", MatchNone: true, Backend: echo, Methods: []string{"GET"}, WSDLPass: true, Accept11: true, Accept12: true, Limits: limits},
 		},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{}), cmp.Comparer(func(a, b *proxy.Backend) bool { return a == b })); diff != "" {
