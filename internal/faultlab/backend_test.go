@@ -48,8 +48,9 @@ type backend struct {
 	rec    *recorder
 	route  string
 	addr   string
-	framed int          // octets of the length; 0 = HTTP
-	silent atomic.Int64 // nanoseconds a hang lasts
+	framed int            // octets of the length; 0 = HTTP
+	silent atomic.Int64   // nanoseconds a hang lasts
+	raw    func(net.Conn) // takes whole connections instead, if set
 
 	mu     sync.Mutex
 	rnd    *rand.Rand
@@ -152,9 +153,12 @@ func (b *backend) accept(ctx context.Context, ln net.Listener) {
 		b.conns[c] = true
 		b.mu.Unlock()
 		b.wg.Go(func() {
-			if b.framed > 0 {
+			switch {
+			case b.raw != nil:
+				b.raw(c)
+			case b.framed > 0:
 				b.serveFrames(ctx, c)
-			} else {
+			default:
 				b.serve(ctx, c)
 			}
 			c.Close()

@@ -35,6 +35,9 @@ var total struct {
 }
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(bareEnv); dir != "" {
+		os.Exit(runBare(dir))
+	}
 	flag.Parse()
 	if *seeding == 0 {
 		*seeding = uint64(time.Now().UnixNano())
