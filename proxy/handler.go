@@ -18,13 +18,14 @@ import (
 type Handler struct {
 	opt   Options
 	table atomic.Pointer[Table]
+	large chan struct{} // holds one for each large message on its way to the store
 }
 
 var _ Server = (*Handler)(nil)
 
 // NewHandler returns a handler that routes by t.
 func NewHandler(t *Table, opt Options) *Handler {
-	h := &Handler{opt: opt.withDefaults()}
+	h := &Handler{opt: opt.withDefaults(), large: make(chan struct{}, manyLarge)}
 	h.table.Store(t)
 	return h
 }
@@ -104,6 +105,7 @@ type call struct {
 
 	msg   message
 	tries tries
+	large bool // counted in Handler.large
 
 	// What is known for the observer and the log.
 	outcome  Outcome
@@ -216,6 +218,10 @@ func (c *call) checkHead() error {
 func (c *call) close() {
 	c.tries.end()
 	c.msg.close()
+	if c.large {
+		c.large = false
+		<-c.h.large
+	}
 }
 
 // finishOnClose makes the reply's Close, which the listener calls once the

@@ -25,6 +25,9 @@ func (c *call) read() error {
 	}
 	buf := newBuffer()
 	whole, err := buf.fill(c.src, lim.Buffer, hint)
+	if err == nil && !whole && c.cand.stores() {
+		whole, err = c.readMore(buf)
+	}
 	switch {
 	case err != nil:
 	case !whole:
@@ -36,6 +39,26 @@ func (c *call) read() error {
 	}
 	buf.release()
 	return err
+}
+
+// manyLarge is how many messages above Buffer are held in memory as a whole at
+// once, on their way to the store: 32 of MaxStored are 224 MiB.
+const manyLarge = 32
+
+// readMore reads on a message that may have to be stored, and is then needed as
+// a whole. Where too many large ones are held already, one that is certainly
+// for the store is refused; any other streams, if its route turns out to let it.
+func (c *call) readMore(buf *buffer) (whole bool, err error) {
+	select {
+	case c.h.large <- struct{}{}:
+		c.large = true
+		return buf.fill(c.src, MaxStored, -1)
+	default:
+	}
+	if r := c.cand.settled(); r != nil {
+		return false, ErrStoreBusy
+	}
+	return false, nil
 }
 
 // readEmpty is a POST without a body: a fault, unless the route lets it pass.
@@ -147,6 +170,12 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 		p.tee.restart()
 	}
 	c.choose(r)
+	if r.Delivery == Queue {
+		if c.large {
+			return errTooLarge
+		}
+		return ErrStoreBusy
+	}
 	c.src.limit(r.limits)
 	dec.SetOptions(r.decode)
 	dec.Reset(&p.tee)
@@ -156,7 +185,7 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 		}
 	}
 	p.edits = r.edits()
-	p.tee.most = r.limits.held(lim.Buffer)
+	p.tee.most = r.limits.held(max(lim.Buffer, int64(len(prefix))))
 	if err := p.prime(int64(len(prefix))); err != nil {
 		return c.messageError(err, dec)
 	}

@@ -165,6 +165,26 @@ func (c *candidates) settled() *route {
 	return nil
 }
 
+// stores reports whether the route, as far as it is known, may be one that
+// stores messages.
+func (c *candidates) stores() bool {
+	if r := c.settled(); r != nil {
+		return r.Delivery == Queue
+	}
+	for _, r := range c.list {
+		if !r.takesHead(&c.head) {
+			continue
+		}
+		if r.Delivery == Queue {
+			return true
+		}
+		if !r.body {
+			break // those behind it cannot be met
+		}
+	}
+	return false
+}
+
 // choose returns the route once the envelope is known.
 func (c *candidates) choose(action string, operation soapcodec.QName) *route {
 	if c.fixed != nil {

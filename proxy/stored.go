@@ -127,6 +127,9 @@ func (c *call) enqueue() (*Reply, error) {
 	if c.h.opt.Enqueuer == nil {
 		return nil, ErrStoreBusy
 	}
+	if c.msg.stream != nil || c.msg.spool != nil {
+		return nil, errNotWhole
+	}
 	m, err := c.stored()
 	if err != nil {
 		return nil, err
@@ -144,6 +147,10 @@ func (c *call) enqueue() (*Reply, error) {
 	}
 	return &Reply{Status: http.StatusAccepted, Header: h, Version: c.version, CloseConnection: c.bodyLeft()}, nil
 }
+
+// errNotWhole guards the promise of a receipt: only what is in memory as a whole
+// has passed every check.
+var errNotWhole = errors.New("proxy: a message to be stored is not in memory")
 
 // durability is the field by which a receipt says that it is not the strict one.
 const durability = "Gateway-Durability"

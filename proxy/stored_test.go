@@ -272,6 +272,50 @@ func TestEnqueueLarge(t *testing.T) {
 	}
 }
 
+// TestEnqueueManyLarge: large messages on their way to the store are bounded in
+// number; what may stream still does.
+func TestEnqueueManyLarge(t *testing.T) {
+	s, n := &shelf{}, newNode("http://node.test/x")
+	b := &Backend{Name: "b", Nodes: []Node{n}}
+	ask := soapcodec.QName{Space: "urn:depot", Local: "Ask"}
+	h := NewHandler(mustCompile(t, TableOptions{Routes: []Route{
+		{Name: "path", Match: Match{Path: "/stored"}, Backend: b, Delivery: Queue},
+		{Name: "stored", Match: Match{Operation: ask}, Backend: b, Delivery: Queue},
+		{Name: "direct", Backend: b},
+	}}), Options{Enqueuer: s, SpoolDir: t.TempDir()})
+	large := func(op, target string) *Exchange {
+		ex := exchange("text/xml", strings.ReplaceAll(strings.Replace(env11, ">x<", ">"+strings.Repeat("x", 2<<20)+"<", 1), "p:Ask", op))
+		ex.Target = target
+		return ex
+	}
+	for range manyLarge {
+		h.large <- struct{}{}
+	}
+	for _, ex := range []*Exchange{large("p:Ask", "/stored"), large("p:Ask", "/by-envelope")} {
+		serve(t, h, ex).wantPlain(t, 503, soapcodec.CodeBusy)
+	}
+	if g := serve(t, h, large("p:Tell", "/by-envelope")); g.Status != 200 {
+		t.Errorf("one that may stream: got %d", g.Status)
+	}
+	if g := serve(t, h, exchange("text/xml", env11)); g.Status != 202 {
+		t.Errorf("a small one: got %d", g.Status)
+	}
+	for range manyLarge {
+		<-h.large
+	}
+	for range manyLarge + 1 {
+		if g := serve(t, h, large("p:Ask", "/stored")); g.Status != 202 {
+			t.Fatalf("got %d: a place is not given back", g.Status)
+		}
+		bad := large("p:Ask", "/stored")
+		bad.Body, bad.Length = io.MultiReader(bad.Body, strings.NewReader("<late/>")), -1
+		serve(t, h, bad).wantFault(t, soapcodec.V11, soapcodec.CodeNotWellFormed)
+	}
+	if len(h.large) != 0 {
+		t.Errorf("%d places are still taken", len(h.large))
+	}
+}
+
 // TestEnqueueByEnvelope: the route, and with it the way of delivery, may only
 // be known from the envelope.
 func TestEnqueueByEnvelope(t *testing.T) {

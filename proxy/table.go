@@ -108,9 +108,9 @@ func compileRoute(r Route, order int, b *backend) *route {
 	c := &route{Route: r, order: order, limits: r.Limits.withDefaults(), backend: b}
 	c.replyLimits = c.limits
 	if r.Delivery == Queue {
-		// Stored as one record, so checked and held as a whole.
+		// Stored as one record, so checked and held as a whole: see readMore.
 		c.limits.MaxMessage = min(c.limits.MaxMessage, MaxStored)
-		c.limits.Buffer = c.limits.MaxMessage
+		c.limits.Buffer = min(c.limits.Buffer, c.limits.MaxMessage)
 	}
 	m := r.Match
 	if r.MatchNone {

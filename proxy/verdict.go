@@ -101,6 +101,9 @@ type answerRow struct {
 	// maybe: though there was an answer, the backend may have done the work, so
 	// the next attempt is marked.
 	maybe bool
+	// hold: what is wrong is wrong for every message, so the backend counts as
+	// unhealthy and the others wait, as SPEC.md §4 asks for refused credentials.
+	hold bool
 }
 
 // answerTable decides about complete answers; the first row that fits counts.
@@ -111,22 +114,22 @@ type answerRow struct {
 // takes it. A fault on a status of success with a code of the service's own is
 // no success, and the message is kept where a person sees it.
 var answerTable = []answerRow{
-	{"the gateway's own credentials are refused", func(a *answerFacts) bool { return a.statusIs(401, 403) && a.ownCredentials }, VerdictRetry, false},
-	{"not authorised", func(a *answerFacts) bool { return a.statusIs(401, 403) }, VerdictDead, false},
-	{"security fault", (*answerFacts).security, VerdictDead, false},
-	{"fault", func(a *answerFacts) bool { return a.faultIs("Server", "Receiver") }, VerdictRetry, false},
+	{"the gateway's own credentials are refused", func(a *answerFacts) bool { return a.statusIs(401, 403) && a.ownCredentials }, VerdictRetry, false, true},
+	{"not authorised", func(a *answerFacts) bool { return a.statusIs(401, 403) }, VerdictDead, false, false},
+	{"security fault", (*answerFacts).security, VerdictDead, false, false},
+	{"fault", func(a *answerFacts) bool { return a.faultIs("Server", "Receiver") }, VerdictRetry, false, false},
 	{"fault", func(a *answerFacts) bool {
 		return a.faultIs("Client", "Sender", "VersionMismatch", "MustUnderstand", "DataEncodingUnknown")
-	}, VerdictDead, false},
-	{"try again", func(a *answerFacts) bool { return a.statusIs(408, 425, 429) || a.status >= 500 }, VerdictRetry, false},
-	{"refused", func(a *answerFacts) bool { return a.status >= 400 }, VerdictDead, false},
-	{"redirect", func(a *answerFacts) bool { return a.status >= 300 }, VerdictDead, false},
-	{"fault", func(a *answerFacts) bool { return a.content == contentFault }, VerdictDead, false},
-	{"answer larger than the limit", func(a *answerFacts) bool { return a.content == contentLarge }, VerdictDead, false},
-	{"delivered", func(a *answerFacts) bool { return a.content == contentSOAP || a.oneway == OneWayYes }, VerdictDelivered, false},
-	{"answer is not SOAP", func(a *answerFacts) bool { return a.content == contentOther }, VerdictRetry, true},
-	{"answer is empty", func(a *answerFacts) bool { return a.status == http.StatusOK && a.oneway == OneWayNo }, VerdictRetry, true},
-	{"delivered", func(*answerFacts) bool { return true }, VerdictDelivered, false},
+	}, VerdictDead, false, false},
+	{"try again", func(a *answerFacts) bool { return a.statusIs(408, 425, 429) || a.status >= 500 }, VerdictRetry, false, false},
+	{"refused", func(a *answerFacts) bool { return a.status >= 400 }, VerdictDead, false, false},
+	{"redirect", func(a *answerFacts) bool { return a.status >= 300 }, VerdictDead, false, false},
+	{"fault", func(a *answerFacts) bool { return a.content == contentFault }, VerdictDead, false, false},
+	{"answer larger than the limit", func(a *answerFacts) bool { return a.content == contentLarge }, VerdictDead, false, false},
+	{"delivered", func(a *answerFacts) bool { return a.content == contentSOAP || a.oneway == OneWayYes }, VerdictDelivered, false, false},
+	{"answer is not SOAP", func(a *answerFacts) bool { return a.content == contentOther }, VerdictRetry, true, false},
+	{"answer is empty", func(a *answerFacts) bool { return a.status == http.StatusOK && a.oneway == OneWayNo }, VerdictRetry, true, false},
+	{"delivered", func(*answerFacts) bool { return true }, VerdictDelivered, false, false},
 }
 
 // judge looks an answer up.
@@ -139,7 +142,7 @@ func (a *answerFacts) judge() DeliveryResult {
 		r := DeliveryResult{Verdict: row.verdict, Maybe: row.maybe, Status: a.status}
 		// SPEC.md §4: of answers only a 502, 503 or 504 that is not SOAP counts
 		// against the node; a fault proves that the service is there.
-		r.Unhealthy = a.statusIs(502, 503, 504) && a.content != contentFault && a.content != contentSOAP
+		r.Unhealthy = row.hold || a.statusIs(502, 503, 504) && a.content != contentFault && a.content != contentSOAP
 		if row.verdict != VerdictDelivered {
 			r.Reason = a.reason(row.why)
 		}

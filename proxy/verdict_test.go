@@ -105,8 +105,8 @@ func TestVerdicts(t *testing.T) {
 		{name: "304", resp: respond(304, "", ""), want: dead},
 		{name: "401", resp: respond(401, html, page), want: dead},
 		{name: "403", resp: respond(403, xml, fault11Of("s:Client")), want: dead},
-		{name: "401, our credentials", resp: respond(401, html, page), own: true, want: again},
-		{name: "403 fault, our credentials", resp: respond(403, xml, fault11Of("s:Client")), own: true, want: again},
+		{name: "401, our credentials", resp: respond(401, html, page), own: true, want: sick},
+		{name: "403 fault, our credentials", resp: respond(403, xml, fault11Of("s:Client")), own: true, want: sick},
 
 		{name: "framed reply", resp: framedResponse(200, reply11), want: done},
 		{name: "framed acceptance", resp: framedResponse(202, ""), want: done},
