@@ -49,17 +49,25 @@ func (b *buffer) release() {
 }
 
 // fill reads r until its end or until more than limit octets are there, and
-// reports whether it met the end. hint is the expected size, -1 if unknown.
+// reports whether it met the end. hint is the expected size, -1 if unknown; it
+// is what the sender says, so memory follows what has arrived.
 func (b *buffer) fill(r io.Reader, limit, hint int64) (whole bool, err error) {
-	const least = 4 << 10
+	const (
+		least = 4 << 10
+		trust = 64 << 10 // of hint, before an octet is there
+	)
 	want := int64(least)
 	if hint >= 0 && hint < limit {
 		want = hint + 1 // one more, so that the end is seen without growing
 	}
-	b.grow(int(max(want, 512)))
+	b.grow(int(min(max(want, 512), trust)))
 	for int64(len(b.b)) <= limit {
-		if len(b.b) == cap(b.b) {
-			b.grow(int(min(int64(cap(b.b)), limit+1-int64(len(b.b)))))
+		if size := int64(len(b.b)); size == int64(cap(b.b)) {
+			more := size
+			if want > size {
+				more = min(3*size, want-size)
+			}
+			b.grow(int(min(more, limit+1-size)))
 		}
 		free := b.b[len(b.b):cap(b.b)]
 		if over := limit + 1 - int64(len(b.b)); int64(len(free)) > over {

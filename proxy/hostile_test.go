@@ -170,3 +170,23 @@ func TestReplyOfNothing(t *testing.T) {
 		t.Errorf("%d octets were held", src.n)
 	}
 }
+
+// TestMemoryFollowsOctets: who announces a large body and sends nothing makes
+// the gateway hold next to nothing.
+func TestMemoryFollowsOctets(t *testing.T) {
+	for _, sent := range []int{1, 10 << 10, 64 << 10, 200 << 10, 1 << 20} {
+		buf := new(buffer)
+		stop := errors.New("silence")
+		_, err := buf.fill(io.MultiReader(strings.NewReader(strings.Repeat("x", sent)), failing{stop}), 8<<20, 7<<20)
+		if err != stop || len(buf.b) != sent {
+			t.Fatalf("fill: got %d octets, %v", len(buf.b), err)
+		}
+		if most := max(64<<10, 4*sent) + 1; cap(buf.b) > most {
+			t.Errorf("%d of 7 MiB announced octets: %d are held, want at most %d", sent, cap(buf.b), most)
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
