@@ -15,6 +15,13 @@
 // envelope, tries, reply check, reply. What can be refused on the head alone is
 // refused before the body is read.
 //
+// On a queue route the message takes another turn after read: it goes, as a
+// whole and with what a node would have got beside it, to the [Enqueuer], and
+// the caller gets a receipt. The store calls back [Handler.Deliver], which makes
+// the same tries under the settings of that day, reads the answer under the same
+// checks, and says by answerTable what it means; [Handler.Probe] asks whether a
+// backend can be reached at all. Nothing here knows how messages are kept.
+//
 // # Memory
 //
 // A body of up to [Limits].Buffer octets lives in one pooled buffer and is
@@ -22,6 +29,8 @@
 // its last 16 KiB stay here until every check has passed, so that no backend
 // ever sees a complete message that is bad or short. An exchange holds at most
 // about two Buffers plus the scanner's window, whatever the size of the message.
+// One that is to be stored is in memory as a whole, up to [MaxStored]; those
+// above Buffer are bounded in number.
 //
 // # Choices
 //
