@@ -54,10 +54,10 @@ func hopByHop(key string) bool {
 	return false
 }
 
-// protected reports whether a field is kept even when Connection names it. RFC
-// 9110 §7.6.1 forbids a sender to name fields that are meant for all
-// recipients; one that does wants a backend to miss them.
-func protected(key string) bool {
+// Protected reports whether a field, by its canonical name, is kept even when
+// Connection names it. RFC 9110 §7.6.1 forbids a sender to name fields that are
+// meant for all recipients; one that does wants the next one to miss them.
+func Protected(key string) bool {
 	switch key {
 	case soapActionKey, "Authorization", "Cookie", "Set-Cookie", "Www-Authenticate", "Cache-Control", "Date",
 		"Mime-Version", "Traceparent", "Tracestate", "Location", "Retry-After", "Allow", "Via", "Accept", "Accept-Encoding":
@@ -111,7 +111,7 @@ func (f *forwarding) requestHeader(decoded bool) http.Header {
 		switch {
 		case hopByHop(key), key == "Expect":
 			continue
-		case slices.Contains(drop, key) && !protected(key):
+		case slices.Contains(drop, key) && !Protected(key):
 			continue
 		case !f.trusted && forProxies(key):
 			continue
@@ -261,7 +261,7 @@ func (f *forwarding) replyHeader(in http.Header) http.Header {
 	drop := named(in)
 	for k, vv := range in {
 		key := textproto.CanonicalMIMEHeaderKey(k)
-		if hopByHop(key) || slices.Contains(drop, key) && !protected(key) {
+		if hopByHop(key) || slices.Contains(drop, key) && !Protected(key) {
 			continue
 		}
 		if key == "Via" {

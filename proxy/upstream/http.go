@@ -310,7 +310,7 @@ func hopField(name string) bool {
 func endToEnd(h http.Header) http.Header {
 	for _, list := range h["Connection"] {
 		for name := range strings.SplitSeq(list, ",") {
-			if name = strings.TrimSpace(name); !strings.EqualFold(name, "Content-Type") {
+			if name = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)); !proxy.Protected(name) {
 				h.Del(name)
 			}
 		}

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -267,3 +269,17 @@ func newHTTP(t *testing.T, opt HTTPOptions) *HTTP {
 
 // pipeBody is a body whose sender is silent until it is told.
 func pipeBody() (*io.PipeReader, *io.PipeWriter) { return io.Pipe() }
+
+// TestEndToEnd: Connection takes its own fields away, and none that says what
+// the answer is.
+func TestEndToEnd(t *testing.T) {
+	h := endToEnd(http.Header{
+		"Connection": {"X-Hop , close", "content-encoding, Content-Type, location, www-authenticate"},
+		"X-Hop":      {"1"}, "Keep-Alive": {"1"}, "Transfer-Encoding": {"chunked"}, "Content-Length": {"1"},
+		"Content-Encoding": {"gzip"}, "Content-Type": {"text/xml"}, "Location": {"/x"}, "Www-Authenticate": {"Basic"}, "X-Kept": {"1"},
+	})
+	want := []string{"Content-Encoding", "Content-Type", "Location", "Www-Authenticate", "X-Kept"}
+	if got := slices.Sorted(maps.Keys(h)); !slices.Equal(got, want) {
+		t.Errorf("endToEnd: got %v, want %v", got, want)
+	}
+}
