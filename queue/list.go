@@ -148,7 +148,7 @@ func (q *Queue) Stats() []RouteStats {
 	for _, r := range q.routes {
 		s := RouteStats{
 			Route: r.name, Dead: r.dead, InFlight: r.flying, Bytes: r.bytes,
-			Paused: r.paused, LastError: r.last, Loading: q.run != nil && !q.loaded,
+			Paused: r.paused, LastError: r.last, Loading: !q.loaded,
 		}
 		if it := r.oldest(); it != nil {
 			s.Oldest = it.accepted
@@ -168,6 +168,14 @@ func (q *Queue) Stats() []RouteStats {
 	}
 	slices.SortFunc(stats, func(a, b RouteStats) int { return cmp.Compare(a.Route, b.Route) })
 	return stats
+}
+
+// Loaded reports whether the index is complete: until then Stats count too
+// little, List leaves messages out and Get may not find one.
+func (q *Queue) Loaded() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.loaded
 }
 
 // Waiting is how many messages wait or are under way.

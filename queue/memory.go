@@ -17,7 +17,10 @@ import (
 // [Memory.SetFull], [Memory.UnknownNext] and [Memory.Damage]. What it keeps is
 // encoded and decoded as on disk, so nobody holds memory in common with it.
 type Memory struct {
-	commit sync.Mutex // held for a whole commit, so that onCommit follows the sequence
+	// commit holds a token while a commit is under way, so that onCommit follows
+	// the sequence. It is a channel, since a fake clock stands still while
+	// somebody waits for a mutex.
+	commit chan struct{}
 
 	mu       sync.Mutex
 	onCommit func(uint64, *Message)
@@ -59,7 +62,7 @@ func NewMemory() *Memory {
 
 func newMemory(d *memoryData, i Info) *Memory {
 	i.Opened = time.Now()
-	return &Memory{data: d, info: i, failed: make(chan struct{})}
+	return &Memory{data: d, info: i, failed: make(chan struct{}), commit: make(chan struct{}, 1)}
 }
 
 // Reopen returns the store as a new process finds it: after Close as a clean
@@ -127,8 +130,8 @@ func (s *Memory) usable() error {
 // write makes a change durable: change is called with mu held, and done, if the
 // change is, without it.
 func (s *Memory) write(ctx context.Context, change func() error, done func()) error {
-	s.commit.Lock()
-	defer s.commit.Unlock()
+	s.commit <- struct{}{}
+	defer func() { <-s.commit }()
 	s.mu.Lock()
 	delay := s.delay
 	err := s.usable()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,20 +14,31 @@ import (
 // charged and its time starting anew; it is durable when Replay returns. Where
 // an earlier attempt may have been processed the mark stays. ErrNotFound, or
 // ErrBusy while it is being replayed or the index is not rebuilt yet.
+//
+// The message is sent only once its dead letter is gone: it may be delivered, or
+// die again, at once, and its new dead letter must not be taken for the old one.
 func (q *Queue) Replay(ctx context.Context, id string) error {
 	q.mu.Lock()
 	entry := q.buried.byID[id]
-	busy := q.byID[id] != nil
-	loaded := q.loaded
-	q.mu.Unlock()
+	_, busy := q.replaying[id]
 	switch {
-	case !loaded:
+	case !q.loaded:
+		q.mu.Unlock()
 		return ErrBusy // the scan of the log would take it for what a crash has left
 	case entry == nil:
+		q.mu.Unlock()
 		return ErrNotFound
-	case busy:
-		return ErrBusy // another Replay of it has just put it back
+	case busy || q.byID[id] != nil:
+		q.mu.Unlock()
+		return ErrBusy
 	}
+	q.replaying[id] = nil
+	q.mu.Unlock()
+	defer q.release(id)
+	// A replay that has begun is finished: half of one is a message and its
+	// dead letter.
+	ctx = context.WithoutCancel(ctx)
+
 	dead, err := q.store.Dead(id)
 	if err != nil {
 		return err
@@ -54,6 +67,27 @@ func (q *Queue) Replay(ctx context.Context, id string) error {
 	return nil
 }
 
+// release ends a replay: what it has put back may be sent.
+func (q *Queue) release(id string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	it := q.replaying[id]
+	delete(q.replaying, id)
+	if it == nil {
+		return
+	}
+	r := it.route
+	r.flying--
+	if it.lane != nil && it.lane.head != it {
+		it.where = inLane
+	} else {
+		r.enqueue(it)
+	}
+	if r.dest != nil {
+		r.dest.poke()
+	}
+}
+
 // Drop forgets a message that waits or is dead. A dead letter is gone for good
 // when Drop returns; a crash within the next second or two can bring a waiting
 // message back, as after a delivery. ErrNotFound, or ErrBusy while it is being
@@ -62,11 +96,12 @@ func (q *Queue) Drop(ctx context.Context, id string) error {
 	q.mu.Lock()
 	it := q.byID[id]
 	dead := q.buried.byID[id] != nil
+	_, replaying := q.replaying[id]
 	switch {
 	case it == nil && !dead:
 		q.mu.Unlock()
 		return ErrNotFound
-	case it != nil && it.where == inFlight:
+	case replaying || it != nil && it.where == inFlight:
 		q.mu.Unlock()
 		return ErrBusy
 	}
@@ -109,34 +144,77 @@ func (q *Queue) DropAll(ctx context.Context, f Filter) (int, error) {
 	return q.each(ctx, f, q.Drop)
 }
 
-// each applies do to every message that f selects at the time of the call. One
-// that is gone or busy by then is passed over.
-func (q *Queue) each(ctx context.Context, f Filter, do func(context.Context, string) error) (n int, err error) {
+// together is how many messages a change of many works on at once: they share
+// the syncs of the disk.
+const together = 64
+
+// each applies do to every message that f selects at the time of the call, to
+// those of a lane in their order. One that is gone or busy by then is passed
+// over. The first error ends it.
+func (q *Queue) each(ctx context.Context, f Filter, do func(context.Context, string) error) (int, error) {
+	jobs, err := q.selected(f)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	next := make(chan []string)
+	var done atomic.Int64
+	var wg sync.WaitGroup
+	for range min(together, len(jobs)) {
+		wg.Go(func() {
+			for ids := range next {
+				for _, id := range ids {
+					if ctx.Err() != nil {
+						break
+					}
+					switch err := do(ctx, id); {
+					case err == nil:
+						done.Add(1)
+					case errors.Is(err, ErrNotFound) || errors.Is(err, ErrBusy):
+					default:
+						cancel(err)
+					}
+				}
+			}
+		})
+	}
+	for _, ids := range jobs {
+		if ctx.Err() != nil {
+			break
+		}
+		next <- ids
+	}
+	close(next)
+	wg.Wait()
+	return int(done.Load()), context.Cause(ctx)
+}
+
+// selected returns the ids of the messages that f selects: those of a lane
+// together, in their order, the others each by itself.
+func (q *Queue) selected(f Filter) (jobs [][]string, err error) {
 	f.After, f.Limit = "", maxPage
-	var ids []string
+	lanes := map[[2]string]int{} // index in jobs
 	for {
 		page, next, err := q.List(f)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		for _, e := range page {
-			ids = append(ids, e.ID)
+			key := [2]string{e.Route, e.Lane}
+			at, known := lanes[key]
+			if e.Lane != "" && known {
+				jobs[at] = append(jobs[at], e.ID)
+				continue
+			}
+			lanes[key] = len(jobs)
+			jobs = append(jobs, []string{e.ID})
 		}
 		if next == "" {
-			break
+			return jobs, nil
 		}
 		f.After = next
 	}
-	for _, id := range ids {
-		switch err := do(ctx, id); {
-		case err == nil:
-			n++
-		case errors.Is(err, ErrNotFound) || errors.Is(err, ErrBusy):
-		default:
-			return n, err
-		}
-	}
-	return n, nil
 }
 
 // Pause stops the attempts of a route until Resume, also over a restart.

@@ -35,9 +35,12 @@ type Queue struct {
 	buried  burial  // dead letters
 	hot     int64   // octets of bodies kept in memory
 	early   []*item // accepted while the index is being rebuilt
-	scanned uint64  // up to here the log was read when the index was rebuilt
-	loaded  bool
-	run     *running
+	// replaying are the dead letters that a Replay puts back, with the item
+	// once there is one. It is held until the dead letter is gone.
+	replaying map[string]*item
+	scanned   uint64 // up to here the log was read when the index was rebuilt
+	loaded    bool
+	run       *running
 }
 
 // running is what exists while Run does.
@@ -60,6 +63,8 @@ func New(s Store, d Deliverer, opt Options) (*Queue, error) {
 		dests:  map[string]*destState{},
 		byID:   map[string]*item{},
 		buried: burial{byID: map[string]*deadEntry{}},
+
+		replaying: map[string]*item{},
 	}
 	s.OnCommit(q.committed)
 	return q, nil
@@ -172,6 +177,10 @@ func (q *Queue) committed(seq uint64, m *Message) {
 		return
 	}
 	q.insert(it, m.Lane)
+	if _, held := q.replaying[m.ID]; held {
+		it.route.take(it)
+		q.replaying[m.ID] = it
+	}
 }
 
 func (q *Queue) item(seq uint64, m *Message, size int) *item {
