@@ -110,6 +110,27 @@ func TestRoundRobinOrder(t *testing.T) {
 	}
 }
 
+// TestRoundRobinRetries: a message that is tried at a second node takes one turn
+// all the same, so that a dead node is not the first choice of every message.
+func TestRoundRobinRetries(t *testing.T) {
+	p := new(RoundRobin)
+	var first [2]int
+	for range 20 {
+		n := &nodes{loads: make([]int64, 2), tried: map[int]bool{}}
+		i := p.Pick(n)
+		first[i]++
+		if i == 1 { // dead
+			n.tried[1] = true
+			if j := p.Pick(n); j != 0 {
+				t.Fatalf("second Pick: got %d, want 0", j)
+			}
+		}
+	}
+	if first != [2]int{10, 10} {
+		t.Errorf("first picks: got %v, want 10 of each", first)
+	}
+}
+
 func TestPickDoesNotAllocate(t *testing.T) {
 	n := &nodes{loads: make([]int64, 4)}
 	for name, p := range map[string]Policy{"least-requests": &LeastRequests{}, "round-robin": &RoundRobin{}} {

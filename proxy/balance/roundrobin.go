@@ -2,9 +2,10 @@ package balance
 
 import "sync/atomic"
 
-// RoundRobin takes the nodes in turn. A node that was tried already is passed
-// over for this message and keeps its turn for the next. The zero value is
-// ready and begins with node 0.
+// RoundRobin takes the nodes in turn: each message moves the turn on by one,
+// however many nodes it is tried at, so that a dead node is the first choice of
+// its share of the messages and of no more. The zero value is ready and begins
+// with node 0.
 type RoundRobin struct {
 	turn atomic.Uint64
 }
@@ -17,11 +18,25 @@ func (p *RoundRobin) Pick(n Nodes) int {
 	if count == 0 {
 		return -1
 	}
-	first := int((p.turn.Add(1) - 1) % uint64(count))
+	turn := p.turn.Load()
+	if fresh(n) {
+		turn = p.turn.Add(1) - 1
+	}
+	first := int(turn % uint64(count))
 	for k := range count {
 		if i := (first + k) % count; !n.Tried(i) {
 			return i
 		}
 	}
 	return -1
+}
+
+// fresh reports whether no node was tried for the message yet.
+func fresh(n Nodes) bool {
+	for i := range n.Len() {
+		if n.Tried(i) {
+			return false
+		}
+	}
+	return true
 }
