@@ -408,8 +408,9 @@ func runBare(dir string) int {
 	return 0
 }
 
-// bareProcess is how long a bare server takes, from the start of its process.
-func bareProcess(t *testing.T, dir string) time.Duration {
+// bareProcess is how long a bare server takes, from the start of its process;
+// it is then stopped, or killed.
+func bareProcess(t *testing.T, dir string, kill bool) time.Duration {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -431,37 +432,56 @@ func bareProcess(t *testing.T, dir string) time.Duration {
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	took := time.Since(began)
-	in.Close()
-	if err := errors.Join(err, cmd.Wait()); err != nil || line != "ready\n" {
+	if kill {
+		err = errors.Join(err, cmd.Process.Kill())
+		_ = cmd.Wait() // killed, as it says
+	} else {
+		in.Close()
+		err = errors.Join(err, cmd.Wait())
+	}
+	if err != nil || line != "ready\n" {
 		t.Fatalf("bare server: got %q, %v", line, err)
 	}
 	return took
 }
 
 // versusStart: a gateway with many waiting messages, from the start of the
-// process until it is ready and until its index is complete, beside a bare
-// server on the same store.
+// process until it is ready and until its index is complete, beside the process
+// of a bare server on the same store; after an orderly stop, and after kill -9,
+// when the server must read its files again.
 func versusStart(t *testing.T) {
 	l := newLab(t)
 	node := newBackend(t, l.rec, l.seed, "orders") // down
 	l.configure(plan{name: "orders", node: node})
 	l.start()
+	l.stop()
+	l.start()
+	t.Logf("empty: gateway ready after %v", l.gw.took)
 	t.Logf("%.0f/s accepted", rate(t, 2*versusConns, 0, *waiting, callers(t, l, 2*versusConns, "orders", "202")))
-	var bare, ready, loaded []time.Duration
-	for range versusTurns {
-		l.stop()
-		bare = append(bare, bareProcess(t, l.store))
-		l.start()
-		ready = append(ready, l.gw.took)
-		if !eventually(patience, func() bool {
-			qs, n, err := l.gw.queues(l.routes)
-			return err == nil && n >= int(*waiting) && !slices.ContainsFunc(qs, func(q queueState) bool { return q.Loading })
-		}) {
-			t.Fatal("the index is not rebuilt")
+	for _, end := range []struct {
+		name string
+		stop func()
+	}{{"orderly stop", l.stop}, {"kill -9", func() {
+		// Something must be new, or what the last stop left still describes the files.
+		rate(t, versusConns, 0, 200, callers(t, l, versusConns, "orders", "202"))
+		l.kill()
+	}}} {
+		var bare, ready, loaded []time.Duration
+		for range versusTurns {
+			end.stop()
+			bare = append(bare, bareProcess(t, l.store, end.name == "kill -9"))
+			l.start()
+			ready = append(ready, l.gw.took)
+			if !eventually(patience, func() bool {
+				qs, n, err := l.gw.queues(l.routes)
+				return err == nil && n >= int(*waiting) && !slices.ContainsFunc(qs, func(q queueState) bool { return q.Loading })
+			}) {
+				t.Fatal("the index is not rebuilt")
+			}
+			loaded = append(loaded, time.Since(l.gw.began))
 		}
-		loaded = append(loaded, time.Since(l.gw.began))
+		t.Logf("%d waiting, after %s: bare server %v, gateway ready after %v, its index complete after %v", *waiting, end.name, median(bare), median(ready), median(loaded))
+		goal(t, "start after "+end.name+", gateway : bare server", float64(median(ready))/float64(median(bare)), 2, false)
 	}
-	t.Logf("%d waiting: bare server %v, gateway ready after %v, its index complete after %v", *waiting, median(bare), median(ready), median(loaded))
-	goal(t, "start of the gateway : bare server", float64(median(ready))/float64(median(bare)), 2, false)
 	l.kill()
 }
