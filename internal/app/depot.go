@@ -43,7 +43,8 @@ type stock struct {
 	store   queue.Store
 	queue   *queue.Queue
 	relaxed bool
-	waiting uint64 // when it was opened
+	waiting uint64                // when it was opened
+	broken  atomic.Pointer[error] // why it takes no messages any more
 }
 
 var (
@@ -282,6 +283,7 @@ func (p *depot) deliver(stop context.Context, s *stock) error {
 	if p.exit.Load() {
 		return err
 	}
+	s.broken.Store(&err)
 	p.log.Error("queue routes are closed; the others go on", "err", err)
 	<-stop.Done()
 	return nil
@@ -312,8 +314,10 @@ func (p *depot) close() {
 
 // degraded says why queue routes take no messages, if they do not.
 func (p *depot) degraded() []string {
-	if s := p.present.Load(); s != nil && s.store.Err() != nil {
-		return []string{s.store.Err().Error() + "; queue routes are closed"}
+	if s := p.present.Load(); s != nil {
+		if err := s.broken.Load(); err != nil {
+			return []string{(*err).Error() + "; queue routes are closed"}
+		}
 	}
 	return nil
 }
@@ -323,6 +327,10 @@ func (p *depot) Enqueue(ctx context.Context, m *proxy.Stored) (proxy.Receipt, er
 	s := p.present.Load()
 	if s == nil {
 		return proxy.Receipt{}, proxy.ErrStoreBusy
+	}
+	if err := s.broken.Load(); err != nil {
+		// Also where the store itself would still take it: nobody would deliver.
+		return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrStoreBusy, *err)
 	}
 	err := s.queue.Put(ctx, &queue.Message{
 		ID: m.ID, Route: m.Route, Destination: m.Backend, Lane: m.Lane, Operation: m.Operation,

@@ -405,6 +405,70 @@ func TestRetryPolicy(t *testing.T) {
 	}
 }
 
+// unreadable is a store whose log cannot be read.
+type unreadable struct{ *queue.Memory }
+
+func (unreadable) Scan(context.Context, func(uint64, *queue.Message, int) error) error {
+	return errors.New("input/output error")
+}
+
+// TestStoreUnreadable: what cannot be delivered is not accepted either.
+func TestStoreUnreadable(t *testing.T) {
+	cfg := load(t, storeHead+"routes:\n"+queueRoute("orders", "http://127.0.0.1:1/"))
+	g := &gateway{t: t, log: &lockedBuffer{}, done: make(chan error, 1)}
+	ready := make(chan struct{})
+	var err error
+	if g.app, err = New(cfg, Options{
+		Log: telemetry.NewLog(g.log), Ready: func() { close(ready) },
+		openStore: func(queue.StoreOptions) (queue.Store, error) { return unreadable{queue.NewMemory()}, nil },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	g.stop = stop
+	go func() { g.done <- g.app.Run(ctx) }()
+	<-ready
+	g.eventually("a word of it in /readyz", func() bool { _, body := g.admin("/readyz"); return strings.Contains(body, "degraded") })
+	if status, _ := g.post(http.DefaultClient, "/orders"); status != 503 {
+		t.Errorf("got %d, want 503", status)
+	}
+	g.end()
+}
+
+// TestDestinations: the settings of backends arrive where the queue reads them.
+func TestDestinations(t *testing.T) {
+	cfg := load(t, head+`
+backends:
+  b: {nodes: ["http://127.0.0.1:1"], max_connections: 7, outlier: {failures: 3}, probe: {initial: 1s, max: 9s}}
+routes:
+  - {name: one, match: {path: /1}, backend: b, delivery: queue, retry: {attempts: 4}}
+  - {name: two, match: {path: /2}, backend: b, delivery: queue}
+  - {name: three, match: {path: /3}, to: ["http://127.0.0.1:2"], delivery: queue}
+  - {name: four, match: {path: /4}, backend: b}
+  - {name: five, match: {path: /5}, to: ["http://127.0.0.1:2"]}
+`)
+	routes, dests := queueRoutes(cfg, map[string]bool{"five": true})
+	retries := retry.Policy{Initial: time.Second, Factor: 2, Max: 10 * time.Minute, Jitter: 0.2, Expire: 120 * time.Hour}
+	first := retries
+	first.Attempts = 4
+	wantRoutes := []queue.Route{
+		{Name: "one", Destination: "b", Retry: first}, {Name: "two", Destination: "b", Retry: retries},
+		{Name: "three", Destination: "three", Retry: retries}, {Name: "five", Destination: "five", Retry: retries},
+	}
+	wantDests := []queue.Destination{
+		{Name: "b", Failures: 3, Initial: time.Second, Max: 9 * time.Second, Parallel: 7},
+		{Name: "three", Failures: 5, Initial: 5 * time.Second, Max: 30 * time.Second, Parallel: 64},
+		{Name: "five", Failures: 5, Initial: 5 * time.Second, Max: 30 * time.Second, Parallel: 64},
+	}
+	if fmt.Sprint(routes) != fmt.Sprint(wantRoutes) {
+		t.Errorf("routes: got %+v, want %+v", routes, wantRoutes)
+	}
+	if fmt.Sprint(dests) != fmt.Sprint(wantDests) {
+		t.Errorf("destinations: got %+v, want %+v", dests, wantDests)
+	}
+}
+
 // TestStoreFails: the queue routes close, the others go on; or the gateway ends.
 func TestStoreFails(t *testing.T) {
 	for _, exit := range []bool{false, true} {
@@ -450,9 +514,13 @@ func TestStoreFails(t *testing.T) {
 			if status, body := g.post(http.DefaultClient, "/echo"); status != 200 || body != envelope {
 				t.Errorf("the sync route: got %d %q", status, body)
 			}
-			if status, body := g.admin("/readyz"); status != 200 || !strings.Contains(body, "degraded") {
-				t.Errorf("/readyz: got %d %q, want 200 and that it is degraded", status, body)
-			}
+			g.eventually("a word of it in /readyz", func() bool {
+				status, body := g.admin("/readyz")
+				if status != 200 {
+					t.Fatalf("/readyz: got %d %q, want it to stay ready", status, body)
+				}
+				return strings.Contains(body, "degraded")
+			})
 			g.end()
 		})
 	}
