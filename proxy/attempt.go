@@ -39,7 +39,7 @@ func (t *tries) end() {
 
 var (
 	errDone = errors.New("proxy: exchange is over")
-	errGone = errors.New("proxy: the caller has left")
+	errGone = errors.New("proxy: the exchange was cut short")
 )
 
 // attempt sends the message to a node, and to the next one as long as it was
@@ -67,7 +67,7 @@ func (c *call) attempt(req *Request, tail string) (*Response, int, error) {
 			return nil, 0, cause // the message is to blame, whatever the node makes of it
 		}
 		if c.ctx.Err() != nil {
-			return nil, 0, &goneError{err}
+			return nil, 0, &goneError{context.Cause(c.ctx), err}
 		}
 		failed = graver(failed, err)
 		var sent *SendError
@@ -82,11 +82,12 @@ func (c *call) attempt(req *Request, tail string) (*Response, int, error) {
 // open until tries.end.
 func (c *call) try(b *backend, i int, req *Request) (*Response, error) {
 	c.attempts++
+	c.node = b.Nodes[i].Name()
 	began := time.Now()
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	resp, err := b.Nodes[i].Send(ctx, req)
 	e := AttemptEvent{
-		ID: c.ex.ID, Route: c.route.Name, Backend: b.Name, Node: b.Nodes[i].Name(),
+		ID: c.ex.ID, Route: c.route.Name, Backend: b.Name, Node: c.node,
 		Duration: time.Since(began),
 	}
 	if err != nil {
@@ -170,8 +171,19 @@ func graver(a, b error) error {
 	return a
 }
 
-// goneError says that the caller left, or was cut off, before the answer.
-type goneError struct{ err error }
+// goneError says that the exchange ended before its answer was at the caller:
+// the caller left, or was cut off. cause tells which.
+type goneError struct{ cause, err error }
 
-func (e *goneError) Error() string { return errGone.Error() + ": " + e.err.Error() }
+func (e *goneError) Error() string {
+	s := errGone.Error()
+	if e.cause != nil {
+		s += " (" + e.cause.Error() + ")"
+	}
+	if e.err != nil {
+		s += ": " + e.err.Error()
+	}
+	return s
+}
+
 func (e *goneError) Unwrap() error { return e.err }

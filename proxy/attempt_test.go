@@ -145,6 +145,35 @@ func TestCallerLeaves(t *testing.T) {
 	if !g.CloseConnection || len(other.got) != 0 || o.exchanges[0].Outcome != OutcomeCancelled {
 		t.Errorf("got %+v, other node %d requests, observed %+v", g.Reply, len(other.got), o.exchanges)
 	}
+	if c := o.exchanges[0].Code; c != "" {
+		t.Errorf("code: got %q, want none: the service is not to blame", c)
+	}
+}
+
+// TestReplyIsCut: a listener that cannot write a reply to its end says so, and
+// the exchange then does not count as answered.
+func TestReplyIsCut(t *testing.T) {
+	var o observed
+	h := one(t, Route{}, newNode("http://node.test/svc"))
+	h.opt.Observer = &o
+	r := h.Serve(t.Context(), exchange("text/xml", env11))
+	r.Cut(errors.New("write: connection reset by peer"))
+	r.Close()
+	if got := o.exchanges[0].Outcome; got != OutcomeCancelled {
+		t.Errorf("outcome: got %q, want %q", got, OutcomeCancelled)
+	}
+}
+
+// TestRefusedEarlyNamesItsRoute: what fails before the body is read counts for
+// the route that it would have taken.
+func TestRefusedEarlyNamesItsRoute(t *testing.T) {
+	var o observed
+	h := one(t, Route{Limits: Limits{MaxMessage: 10}}, newNode("http://node.test/svc"))
+	h.opt.Observer = &o
+	serve(t, h, exchange("text/xml", env11)).wantPlain(t, 413, soapcodec.CodeTooLarge)
+	if got := o.exchanges[0].Route; got == "" {
+		t.Error("the exchange counts for no route")
+	}
 }
 
 // TestClosingEndsTheTry: the context of the try lives until Close, not longer.

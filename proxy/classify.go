@@ -182,6 +182,7 @@ func (c *call) incomplete() *Reply {
 func (c *call) cancelled() *Reply {
 	r := c.backendFault(soapcodec.CodeBackendBroken)
 	c.outcome = OutcomeCancelled
+	c.code, r.Code = "", "" // it is no fault of the service, and hardly anybody's answer
 	r.CloseConnection = true
 	return r
 }
@@ -253,8 +254,10 @@ func (c *call) bodyLeft() bool {
 func (c *call) report(status int) {
 	took := time.Since(c.ex.Received)
 	name := ""
-	if c.route != nil {
-		name = c.route.Name
+	if r := c.route; r != nil {
+		name = r.Name
+	} else if r := c.cand.settled(); r != nil {
+		name = r.Name // failed before the body, which does not matter to its choice
 	}
 	if o := c.h.opt.Observer; o != nil {
 		o.ObserveExchange(ExchangeEvent{

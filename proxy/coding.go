@@ -14,6 +14,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+
+	"soapway/soapcodec"
 )
 
 // coding is a content coding (RFC 9110 §8.4.1).
@@ -81,8 +83,14 @@ func (e *bodyError) Unwrap() error { return e.err }
 var errTrailing = errors.New("octets after the end of the coded data")
 
 // errTooLarge says that a message has more octets than max_message allows once
-// decoded, or grows more than decode_ratio allows.
-var errTooLarge = errors.New("proxy: message is larger than the limit")
+// decoded.
+var errTooLarge = errors.New("proxy: message is larger than max_message")
+
+// errRatio says that a message grows more than decode_ratio allows.
+var errRatio = &soapcodec.Fault{
+	Code:   soapcodec.CodeLimit,
+	Reason: "The message grows more than limits.decode_ratio allows when its content coding is removed.",
+}
 
 // ratioGrace is how far a message may grow before decode_ratio counts: short
 // messages compress extremely well without being bombs.
@@ -147,10 +155,15 @@ func (b *body) limit(lim Limits) {
 	}
 }
 
-// over reports whether what was read so far breaks the limits.
-func (b *body) over(lim Limits) bool {
-	return b.n > lim.MaxMessage ||
-		b.coding != codingIdentity && b.n > ratioGrace && b.n/lim.DecodeRatio > b.wire.n
+// over returns the limit that what was read so far breaks, if it does.
+func (b *body) over(lim Limits) error {
+	switch {
+	case b.wire.err == errTooLarge, b.n > lim.MaxMessage:
+		return errTooLarge
+	case b.coding != codingIdentity && b.n > ratioGrace && b.n/lim.DecodeRatio > b.wire.n:
+		return errRatio
+	}
+	return nil
 }
 
 // Read implements io.Reader.
@@ -163,9 +176,9 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	n, err := b.read(p)
 	b.n += int64(n)
-	switch {
-	case b.wire.err == errTooLarge, b.over(b.lim):
-		n, err = 0, errTooLarge
+	switch broken := b.over(b.lim); {
+	case broken != nil:
+		n, err = 0, broken
 	case err != nil && b.wire.n == 0 && b.wire.err == io.EOF:
 		err = io.EOF // nothing, in whatever coding
 	case err != nil && err != io.EOF && b.coding != codingIdentity:

@@ -172,7 +172,7 @@ func TestBodyLimits(t *testing.T) {
 		}
 		lim = Limits{MaxMessage: -1}.withDefaults()
 		n, err = io.Copy(io.Discard, newBody(bytes.NewReader(raw), c, lim))
-		if !errors.Is(err, errTooLarge) || n > ratioGrace+200*int64(len(raw)) || n < ratioGrace/2 {
+		if !errors.Is(err, errRatio) || n > ratioGrace+200*int64(len(raw)) || n < ratioGrace/2 {
 			t.Errorf("%s over decode_ratio: got %d octets of %d, %v", name, n, len(raw), err)
 		}
 	}

@@ -78,6 +78,10 @@ type Reply struct {
 	// listener must make its fault.
 	Version soapcodec.Version
 
+	// Cut tells, before Close, that the body did not reach the caller whole,
+	// and why; it may be nil.
+	Cut func(error)
+
 	// Close releases buffers and the upstream; it may be nil.
 	Close func()
 

@@ -112,6 +112,7 @@ type call struct {
 	code     soapcodec.Code
 	logged   error
 	attempts int
+	node     string       // of the last try
 	codec    atomic.Int64 // octets checked; a stream adds to it while it passes
 	asIs     atomic.Bool  // a signature forbade normalization; a stream may tell late
 	closed   sync.Once
@@ -228,6 +229,11 @@ func (c *call) close() {
 // reply is written, release everything and report the exchange.
 func (c *call) finishOnClose(r *Reply) {
 	status := r.Status
+	r.Cut = func(err error) {
+		if c.logged == nil {
+			c.outcome, c.logged = OutcomeCancelled, &goneError{context.Cause(c.ctx), err}
+		}
+	}
 	inner := r.Close
 	r.Close = func() {
 		c.closed.Do(func() {

@@ -249,8 +249,11 @@ func (c *call) within(r *route) error {
 	if headerBytes(c.ex.Header) > r.limits.HeaderBytes {
 		return refuse(statusHeaderTooLarge, soapcodec.CodeTooLarge)
 	}
-	if c.ex.Length > r.limits.MaxMessage || c.src != nil && c.src.over(r.limits) {
+	if c.ex.Length > r.limits.MaxMessage {
 		return errTooLarge
+	}
+	if c.src != nil {
+		return c.src.over(r.limits)
 	}
 	return nil
 }

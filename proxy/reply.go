@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -278,7 +279,7 @@ func (c *call) broken(err *bodyError) error {
 		return cause
 	}
 	if c.ctx.Err() != nil {
-		return &goneError{err}
+		return &goneError{context.Cause(c.ctx), err}
 	}
 	code := soapcodec.CodeBackendBroken
 	if timedOut(err) {

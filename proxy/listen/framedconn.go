@@ -341,6 +341,9 @@ func (f *framedConn) writeLoop() {
 				good = f.send(out.buf) && f.sendBody(t.reply)
 				out.buf = out.buf[:0]
 				good = f.flush(&out) && good
+				if !good && t.reply.Cut != nil {
+					t.reply.Cut(errCut)
+				}
 			case len(out.buf) >= gatherMost || t.last || f.drained():
 				good = f.flush(&out)
 			}

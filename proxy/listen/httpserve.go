@@ -3,6 +3,7 @@ package listen
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -58,13 +59,16 @@ func (l *HTTP) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		// The preface of HTTP/2 is the one thing that net/http passes on.
 		reply = &proxy.Reply{Status: http.StatusHTTPVersionNotSupported, CloseConnection: true}
 	}
-	ok := l.write(w, rc, r, b, reply, conflict)
+	cut := l.write(w, rc, r, b, reply, conflict)
+	if cut != nil && reply.Cut != nil {
+		reply.Cut(cut)
+	}
 	if reply.Close != nil {
 		reply.Close()
 	}
 	whole := b.complete()
 	b.shut()
-	if !ok {
+	if cut != nil {
 		if !r.ProtoAtLeast(1, 1) {
 			c.reset() // the end of the connection would end the reply
 		}
@@ -124,10 +128,10 @@ func (l *HTTP) exchange(ctx context.Context, r *http.Request, b *body) (reply *p
 	return l.srv.Serve(ctx, ex)
 }
 
-// write writes the reply, and reports whether it is complete. The connection
+// write writes the reply; nil means that it is complete. The connection
 // stays only if the request was read to its end: what is left of it must never
 // be taken for the next one.
-func (l *HTTP) write(w http.ResponseWriter, rc *http.ResponseController, r *http.Request, b *body, reply *proxy.Reply, conflict bool) bool {
+func (l *HTTP) write(w http.ResponseWriter, rc *http.ResponseController, r *http.Request, b *body, reply *proxy.Reply, conflict bool) error {
 	h := w.Header()
 	for k, v := range reply.Header {
 		if !ownField(k) {
@@ -153,9 +157,9 @@ func (l *HTTP) write(w http.ResponseWriter, rc *http.ResponseController, r *http
 	w.WriteHeader(reply.Status)
 	if reply.Body == nil || r.Method == http.MethodHead ||
 		reply.Status == http.StatusNoContent || reply.Status == http.StatusNotModified {
-		return true
+		return nil
 	}
-	return l.copy(out, reply.Body, length) == nil
+	return l.copy(out, reply.Body, length)
 }
 
 // copy copies the body of a reply. Of one with a length the last octets wait
@@ -179,7 +183,7 @@ func (l *HTTP) copy(out *pacer, body io.Reader, length int64) error {
 		}
 		if n > 0 {
 			if err := out.write(buf[:n], length < 0 && err == nil); err != nil {
-				return errCut
+				return fmt.Errorf("%w: %w", errCut, err)
 			}
 		}
 		if err == io.EOF {
