@@ -152,8 +152,14 @@ func TestRetryWish(t *testing.T) {
 		value string
 		want  time.Duration
 	}{
-		{"", 0}, {"1", time.Second}, {" 120 ", 2 * time.Minute}, {"-1", 0}, {"1.5", 0}, {"soon", 0},
-		{"99999999999999999999", 0}, {"4294967296", 0},
+		{"", 0},
+		{"1", time.Second},
+		{" 120 ", 2 * time.Minute},
+		{"-1", 0},
+		{"1.5", 0},
+		{"soon", 0},
+		{"99999999999999999999", 0},
+		{"4294967296", 0},
 		{"Mon, 30 Nov 2026 12:00:30 GMT", 30 * time.Second},
 		{"Mon, 30 Nov 2026 11:00:00 GMT", 0},
 		{"Monday, 30-Nov-26 12:01:00 GMT", time.Minute},

@@ -264,8 +264,10 @@ func TestReloadRefusesTheStoresKeys(t *testing.T) {
 	}
 	g := start(t, yaml("durability: relaxed"))
 	for _, c := range []struct{ store, key string }{
-		{"durability: strict", "store.durability"}, {"durability: relaxed, dir: other", "store.dir"},
-		{"durability: relaxed, max_bytes: 1GiB", "store.max_bytes"}, {"durability: relaxed, min_free: 2GiB", "store.min_free"},
+		{"durability: strict", "store.durability"},
+		{"durability: relaxed, dir: other", "store.dir"},
+		{"durability: relaxed, max_bytes: 1GiB", "store.max_bytes"},
+		{"durability: relaxed, min_free: 2GiB", "store.min_free"},
 	} {
 		write(t, g.file, yaml(c.store))
 		restart, ok := errors.AsType[*RestartError](g.app.Reload())
@@ -453,8 +455,10 @@ routes:
 	first := retries
 	first.Attempts = 4
 	wantRoutes := []queue.Route{
-		{Name: "one", Destination: "b", Retry: first}, {Name: "two", Destination: "b", Retry: retries},
-		{Name: "three", Destination: "three", Retry: retries}, {Name: "five", Destination: "five", Retry: retries},
+		{Name: "one", Destination: "b", Retry: first},
+		{Name: "two", Destination: "b", Retry: retries},
+		{Name: "three", Destination: "three", Retry: retries},
+		{Name: "five", Destination: "five", Retry: retries},
 	}
 	wantDests := []queue.Destination{
 		{Name: "b", Failures: 3, Initial: time.Second, Max: 9 * time.Second, Parallel: 7},
