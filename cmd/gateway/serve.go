@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"log"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -81,8 +81,10 @@ func (c *cli) runServe(ctx context.Context, file string) error {
 			return config.Load(cfg.Path(), config.Options{Env: c.env})
 		},
 		Ready: func() { c.announce(a, cfg) },
-	} // net/http tells of some faults of its peers through package log alone.
-	slog.SetDefault(opt.Log.Logger())
+	}
+	// net/http tells of some faults of its peers through package log alone.
+	log.SetFlags(0)
+	log.SetOutput(opt.Log.Standard())
 
 	if a, err = app.New(cfg, opt); err != nil {
 		return complainAbout(c, err)

@@ -250,3 +250,20 @@ func TestQueueMetrics(t *testing.T) {
 		t.Error("room on the disk is told though it is not known")
 	}
 }
+
+// TestStandard: what net/http quotes of a peer's octets stays out of the log.
+func TestStandard(t *testing.T) {
+	for _, line := range []string{
+		"Unsolicited response received on idle HTTP channel starting with \"<s:Body>secret</s:Body>\"; err=<nil>\n",
+		"http: something about \"secret\" happened\n",
+	} {
+		var out bytes.Buffer
+		l := NewLog(&out)
+		if n, err := l.Standard().Write([]byte(line)); n != len(line) || err != nil {
+			t.Errorf("Write: got %d, %v", n, err)
+		}
+		if got := out.String(); strings.Contains(got, "secret") || !strings.Contains(got, "net/http: ") {
+			t.Errorf("logged %s", got)
+		}
+	}
+}

@@ -43,6 +43,7 @@ type builtin struct {
 //	builtin:page   a small web page for GET and HEAD, 405 for the rest
 //	builtin:sink   202 without a body, once the request was read
 //
+// Echo and sink answer GET and HEAD with 405: they have no description.
 // A try at it counts as sent from the first octet that it reads.
 func NewBuiltin(name string) (proxy.Node, error) {
 	b := &builtin{name: name}
@@ -108,7 +109,20 @@ func sourceError(err error) error {
 	return &proxy.SendError{Class: proxy.Maybe, Source: true, Err: err}
 }
 
+// onlyPOST answers for a built-in service that has nothing to be fetched, such
+// as a WSDL.
+func onlyPOST(header *http.Header, req *proxy.Request) *proxy.Response {
+	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		return nil
+	}
+	header.Set("Allow", "POST")
+	return &proxy.Response{Status: http.StatusMethodNotAllowed, Header: *header}
+}
+
 func echo(header *http.Header, req *proxy.Request, body io.Reader) (*proxy.Response, error) {
+	if resp := onlyPOST(header, req); resp != nil {
+		return resp, nil
+	}
 	in := &announced{r: body, left: req.Length}
 	s, err := newSpool(in, echoBuffer, req.Length)
 	switch {
@@ -147,6 +161,9 @@ func servePage(header *http.Header, req *proxy.Request, body io.Reader) (*proxy.
 }
 
 func sink(header *http.Header, req *proxy.Request, body io.Reader) (*proxy.Response, error) {
+	if resp := onlyPOST(header, req); resp != nil {
+		return resp, nil
+	}
 	if _, err := io.Copy(io.Discard, &announced{r: body, left: req.Length}); err != nil {
 		return nil, sourceError(err)
 	}

@@ -283,3 +283,18 @@ func TestEndToEnd(t *testing.T) {
 		t.Errorf("endToEnd: got %v, want %v", got, want)
 	}
 }
+
+// TestBuiltinsHaveNoDescription: a client that asks echo or sink for a WSDL
+// learns that there is none.
+func TestBuiltinsHaveNoDescription(t *testing.T) {
+	for _, name := range []string{"builtin:echo", "builtin:sink"} {
+		n, err := NewBuiltin(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := n.Send(t.Context(), &proxy.Request{Method: http.MethodGet, HasQuery: true, Query: "wsdl"})
+		if err != nil || resp.Status != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != "POST" || resp.Body != nil {
+			t.Errorf("%s: GET ?wsdl: got %+v, %v, want 405 and Allow: POST", name, resp, err)
+		}
+	}
+}
