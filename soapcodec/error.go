@@ -42,7 +42,7 @@ func (e *Error) reason() string {
 	if !ok {
 		return out.String() + "."
 	}
-	if e.Code != CodeDoctype && e.Code != CodeMustUnderstand {
+	if e.Code != CodeDoctype && e.Code != CodeMustUnderstand && !errors.Is(se.Err, errVersion) {
 		out.WriteString(": ")
 		out.WriteString(detail(se.Err))
 	}
@@ -65,6 +65,9 @@ func (e *Error) reason() string {
 
 // detail is the reason without the name of the package that gave it.
 func detail(err error) string {
+	if limit, ok := errors.AsType[*xmlstream.LimitError](err); ok {
+		return fmt.Sprintf("%s may be at most %d", limit.Limit, limit.Max)
+	}
 	return cut(strings.TrimPrefix(err.Error(), "xmlstream: "), 4*maxQuoted)
 }
 

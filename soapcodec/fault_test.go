@@ -1,6 +1,7 @@
 package soapcodec
 
 import (
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -218,5 +219,26 @@ func TestErrorText(t *testing.T) {
 	}
 	if got := e.Fault().Reason; len(got) > 1000 || !strings.Contains(got, "line 1") {
 		t.Errorf("Fault of a message with a long path: got a reason of %d octets: %s", len(got), got)
+	}
+}
+
+// TestReasonsAreSaidOnce: the text for the client does not repeat itself.
+func TestReasonsAreSaidOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		opt  Options
+		want string
+	}{
+		{"limit", Options{Limits: xmlstream.Limits{Depth: 1}}, "The message exceeds a limit: depth may be at most 1, at line 1, column "},
+		{"version", Options{Accept12: true}, "accepted here, at line 1, column 1"},
+	} {
+		_, err := Decode([]byte(`<e:Envelope xmlns:e="`+NS11+`"><e:Body/></e:Envelope>`), tt.opt)
+		own, ok := errors.AsType[*Error](err)
+		if !ok {
+			t.Fatalf("%s: got %v", tt.name, err)
+		}
+		if got := own.Fault().Reason; !strings.Contains(got, tt.want) {
+			t.Errorf("%s: got %q, want it to contain %q", tt.name, got, tt.want)
+		}
 	}
 }
