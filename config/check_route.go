@@ -102,9 +102,20 @@ func (l *loader) checkMatch(r *Route, path string, seen map[string]string) {
 
 func (l *loader) checkMethods(r *Route, path string) {
 	seen := map[string]bool{}
+	nodes := r.To
+	if b := l.cfg.Backends[r.Backend]; b != nil {
+		nodes = b.Nodes
+	}
+	framed := slices.ContainsFunc(nodes, func(n Node) bool { return n.URL.Framed() })
+	added := 0 // POST, which the file need not list, then stands in front
+	if !l.isSet(indexed(path+".methods", len(r.Methods)-1)) {
+		added = 1
+	}
 	for i, m := range r.Methods {
-		key := indexed(path+".methods", i)
+		key := indexed(path+".methods", i-added)
 		switch {
+		case framed && m != "POST":
+			l.need(key, fmt.Sprintf("%s cannot go to a framed node, which takes nothing but envelopes", quote(m)), "remove it, or use HTTP nodes")
 		case !isToken(m):
 			l.need(key, fmt.Sprintf("%s is not a method", quote(m)), "")
 		case m != strings.ToUpper(m):
