@@ -57,8 +57,6 @@ type answerFacts struct {
 	oneway         OneWay
 }
 
-func (a *answerFacts) ok() bool { return a.status >= 200 && a.status < 300 }
-
 // faultCode is the local name of a code that SOAP itself defines, without what
 // SOAP 1.1 §4.4.1 lets follow behind a dot; "" for any other code. An
 // unqualified code counts in 1.1, where many senders forget the prefix.
