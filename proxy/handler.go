@@ -169,7 +169,7 @@ func (c *call) aim() error {
 	if c.cand.first() == nil {
 		return refuse(statusNoRoute, soapcodec.CodeNoRoute)
 	}
-	if l := c.cand.limits(); headerBytes(c.ex.Header) > l.HeaderBytes {
+	if l := c.cand.limits(); headBytes(c.ex) > l.HeaderBytes {
 		return refuse(statusHeaderTooLarge, soapcodec.CodeTooLarge)
 	}
 	return nil

@@ -84,6 +84,7 @@ func TestRefusals(t *testing.T) {
 		{name: "two codings", change: func(ex *Exchange) { ex.Header.Set("Content-Encoding", "gzip, br") }, status: 415, header: [2]string{"Accept-Encoding", "gzip, deflate, zstd, br"}},
 		{name: "announced too large", change: func(ex *Exchange) { ex.Length = 1001 }, status: 413, code: "TooLarge"},
 		{name: "fields too large", change: func(ex *Exchange) { ex.Header.Set("X-Big", strings.Repeat("x", 2000)) }, status: 431, code: "TooLarge"},
+		{name: "target too large", change: func(ex *Exchange) { ex.Target += "?" + strings.Repeat("x", 2000) }, status: 431, code: "TooLarge"},
 		{name: "chunked too large", change: func(ex *Exchange) { ex.Length, ex.Body = -1, strings.NewReader(strings.Repeat(" ", 5000)) }, status: 413, code: "TooLarge", reads: true},
 		{name: "other operation", change: func(ex *Exchange) { ex.Target = "/op" }, status: 404, code: "NoRoute", reads: true},
 	} {

@@ -79,11 +79,17 @@ func named(h http.Header) []string {
 	return names
 }
 
-// headerBytes is what limits.header_bytes counts: the octets of all fields as
-// HTTP/1.1 writes them.
-func headerBytes(h http.Header) int64 {
-	var n int
-	for k, vv := range h {
+// headBytes is what limits.header_bytes counts: the octets of the head as
+// HTTP/1.1 writes it. A framed request has none.
+func headBytes(ex *Exchange) int64 {
+	if ex.Framed {
+		return 0
+	}
+	n := len(ex.Method) + len(ex.Target) + len("  HTTP/1.1\r\n\r\n")
+	if ex.Host != "" { // is not among the fields
+		n += len("Host: \r\n") + len(ex.Host)
+	}
+	for k, vv := range ex.Header {
 		for _, v := range vv {
 			n += len(k) + len(v) + len(": \r\n")
 		}

@@ -194,8 +194,9 @@ func TestField(t *testing.T) {
 	if got := first(h, "Content-Encoding"); got != "" {
 		t.Errorf("first of an absent field: got %q", got)
 	}
-	if got := headerBytes(h); got != int64(len("SOAPACTION: a\r\nContent-Type: b\r\n")) {
-		t.Errorf("headerBytes: got %d", got)
+	ex := &Exchange{Method: "POST", Target: "/a?b", Host: "gw", Header: h}
+	if got := headBytes(ex); got != int64(len("POST /a?b HTTP/1.1\r\nHost: gw\r\nSOAPACTION: a\r\nContent-Type: b\r\n\r\n")) {
+		t.Errorf("headBytes: got %d", got)
 	}
 }
 

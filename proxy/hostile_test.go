@@ -18,12 +18,16 @@ import (
 func TestEachRouteHasItsOwnLimits(t *testing.T) {
 	wide, narrow := newNode("http://node.test/w"), newNode("http://node.test/n")
 	h := NewHandler(mustCompile(t, TableOptions{Routes: []Route{
-		{Name: "wide", Match: Match{Path: "/depot", Action: "urn:wide"}, Backend: &Backend{Nodes: []Node{wide}},
+		{
+			Name: "wide", Match: Match{Path: "/depot", Action: "urn:wide"}, Backend: &Backend{Nodes: []Node{wide}},
 			Methods: []string{"PUT"}, EmptyPost: true,
-			Limits: Limits{HeaderBytes: 1 << 20, MaxMessage: 64 << 20, DecodeRatio: -1, Buffer: 8 << 20}},
-		{Name: "narrow", Match: Match{Path: "/depot"}, Backend: &Backend{Nodes: []Node{narrow}},
+			Limits: Limits{HeaderBytes: 1 << 20, MaxMessage: 64 << 20, DecodeRatio: -1, Buffer: 8 << 20},
+		},
+		{
+			Name: "narrow", Match: Match{Path: "/depot"}, Backend: &Backend{Nodes: []Node{narrow}},
 			Methods: []string{"PUT"}, EmptyPost: true,
-			Limits: Limits{HeaderBytes: 1 << 10, MaxMessage: 8 << 20, DecodeRatio: 10, Buffer: 8 << 20}},
+			Limits: Limits{HeaderBytes: 1 << 10, MaxMessage: 8 << 20, DecodeRatio: 10, Buffer: 8 << 20},
+		},
 	}}), Options{})
 	bomb := encode(t, "gzip", []byte(strings.Replace(env11, "x<", strings.Repeat("x", 4<<20)+"<", 1)))
 	for name, c := range map[string]struct {

@@ -156,7 +156,7 @@ type Limits struct {
 	MaxMessage  int64 // decoded octets of a message; default 64 MiB
 	Buffer      int64 // a larger body streams; default 1 MiB
 	DecodeRatio int64 // decoded octets per encoded octet, beyond the first MiB; default 200
-	HeaderBytes int64 // octets of all fields; default 64 KiB
+	HeaderBytes int64 // octets of a head; default 64 KiB
 	XML         xmlstream.Limits
 }
 

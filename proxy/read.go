@@ -246,7 +246,7 @@ func (c *call) routeByFacts(f *soapcodec.Facts) (*route, error) {
 // within applies the limits of the chosen route to what was let in under the
 // widest ones of all that could be chosen.
 func (c *call) within(r *route) error {
-	if headerBytes(c.ex.Header) > r.limits.HeaderBytes {
+	if headBytes(c.ex) > r.limits.HeaderBytes {
 		return refuse(statusHeaderTooLarge, soapcodec.CodeTooLarge)
 	}
 	if c.ex.Length > r.limits.MaxMessage {
