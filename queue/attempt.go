@@ -77,7 +77,7 @@ func (q *Queue) finish(d *destState, it *item, m *Message, n int, o Outcome, too
 	default:
 		wait := policy.Wait(n, q.opt.Rand(), o.RetryAfter)
 		record.NotBefore = now.Add(wait)
-		q.again(d, it, record, o.Unhealthy && o.RetryAfter == 0)
+		q.again(d, it, record, o)
 	}
 }
 
@@ -183,15 +183,42 @@ func (q *Queue) remember(it *item, a AttemptRecord) []AttemptRecord {
 }
 
 // again makes a message wait for its next attempt.
-func (q *Queue) again(d *destState, it *item, a AttemptRecord, down bool) {
+func (q *Queue) again(d *destState, it *item, a AttemptRecord, o Outcome) {
+	reply, replyType := o.Reply, o.ReplyType
+	if len(reply) == 0 {
+		reply, replyType = q.lastReply(it)
+	}
 	h := q.remember(it, a)
+	if len(reply) > 0 {
+		// On disk only: many messages wait, and few of them die.
+		h = slices.Clone(h)
+		last := &h[len(h)-1]
+		last.Reply, last.ReplyType = reply[:min(len(reply), keptReply)], replyType
+	}
 	if err := q.store.SaveAttempts(it.id, h); err != nil && !errors.Is(err, ErrClosed) {
 		q.opt.Log.Warn("an attempt could not be recorded", "id", it.id, "err", err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	it.due, it.down = a.NotBefore, down
+	it.due, it.down = a.NotBefore, o.Unhealthy && o.RetryAfter == 0
+	it.replied = it.replied || len(reply) > 0
 	q.back(d, it)
+}
+
+// keptReply is how much of the last answer is kept with a message that waits.
+const keptReply = 8 << 10
+
+// lastReply is the last answer that is kept with a message that waits.
+func (q *Queue) lastReply(it *item) ([]byte, string) {
+	if !it.replied {
+		return nil, ""
+	}
+	a, err := q.store.Attempts(it.id)
+	if err != nil || len(a) == 0 {
+		return nil, ""
+	}
+	last := a[len(a)-1]
+	return last.Reply, last.ReplyType
 }
 
 // back puts an item in flight into the waiting structures again.
@@ -249,6 +276,9 @@ func (q *Queue) burial(d *destState, it *item, m *Message, reason, text string, 
 			q.unreadable(d, it, err)
 			return
 		}
+	}
+	if len(o.Reply) == 0 {
+		o.Reply, o.ReplyType = q.lastReply(it)
 	}
 	q.mu.Lock()
 	dead := &DeadLetter{

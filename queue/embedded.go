@@ -382,6 +382,25 @@ func (s *Embedded) SaveAttempts(id string, a []AttemptRecord) error {
 	return nil
 }
 
+// Attempts implements [Store].
+func (s *Embedded) Attempts(id string) (a []AttemptRecord, err error) {
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	token, err := subjectToken(id)
+	if err != nil {
+		return nil, err
+	}
+	b, _, err := s.value(subjectAttempt + token)
+	if err != nil || b == nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(b, &a); err != nil {
+		return nil, fmt.Errorf("%w: attempts of %s: %w", ErrCorrupt, cut(id, 100), err)
+	}
+	return a, nil
+}
+
 // ScanAttempts implements [Store].
 func (s *Embedded) ScanAttempts(ctx context.Context, f func(id string, a []AttemptRecord) error) error {
 	if err := s.usable(); err != nil {

@@ -31,7 +31,9 @@ type item struct {
 	// down: the last attempt failed because the destination is unhealthy, so a
 	// recovery of the destination makes the message due at once.
 	down bool
-	heap int // index in routeState.delayed
+	// replied: the store keeps an answer with the attempts.
+	replied bool
+	heap    int // index in routeState.delayed
 }
 
 // where an item is. Invariant, under Queue.mu: an item is in exactly one of

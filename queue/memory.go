@@ -354,6 +354,16 @@ func (s *Memory) SaveAttempts(id string, a []AttemptRecord) error {
 	return nil
 }
 
+// Attempts implements [Store].
+func (s *Memory) Attempts(id string) ([]AttemptRecord, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	return slices.Clone(s.data.attempts[id]), nil
+}
+
 // ScanAttempts implements [Store].
 func (s *Memory) ScanAttempts(ctx context.Context, f func(id string, a []AttemptRecord) error) error {
 	s.mu.Lock()

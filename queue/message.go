@@ -110,6 +110,11 @@ type AttemptRecord struct {
 	Reason    string    `json:"reason,omitempty"`
 	Maybe     bool      `json:"maybe,omitempty"`
 	NotBefore time.Time `json:"not_before,omitzero"` // when the next attempt is due
+
+	// Reply is the last answer so far, cut to 8 KiB. Only the newest record in
+	// a store has it: a message that expires while it waits dies with it.
+	Reply     []byte `json:"reply,omitempty"`
+	ReplyType string `json:"reply_type,omitempty"`
 }
 
 // DeadLetter is a message that is not tried any more, until it is replayed,

@@ -253,7 +253,14 @@ func (q *Queue) Load(ctx context.Context) error {
 		return fmt.Errorf("queue: dead letters: %w", err)
 	}
 	histories := map[string][]AttemptRecord{}
+	replied := map[string]bool{}
 	err = q.store.ScanAttempts(ctx, func(id string, a []AttemptRecord) error {
+		for i := range a {
+			if len(a[i].Reply) > 0 {
+				replied[id] = true
+				a[i].Reply = nil
+			}
+		}
 		histories[strings.Clone(id)] = a
 		return nil
 	})
@@ -283,7 +290,7 @@ func (q *Queue) Load(ctx context.Context) error {
 		}
 		last = seq
 		it := q.item(seq, m, size)
-		it.history = histories[m.ID]
+		it.history, it.replied = histories[m.ID], replied[m.ID]
 		it.maybe = seq <= doubt
 		for _, a := range it.history {
 			it.maybe = it.maybe || a.Maybe

@@ -333,6 +333,38 @@ func TestExpire(t *testing.T) {
 	})
 }
 
+// TestExpiredKeepsTheLastReply: also over a restart, and when the last attempt
+// had no answer.
+func TestExpiredKeepsTheLastReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewMemory()
+		n := &node{}
+		n.deliver = func(_ context.Context, d *Delivery) Outcome {
+			if d.Attempt == 1 {
+				o := fault
+				o.Reply, o.ReplyType = []byte("<busy/>"), "text/xml"
+				return o
+			}
+			return refused
+		}
+		r := newRig(t, s, n, Route{Retry: retry.Policy{Expire: 2 * time.Hour, Initial: 45 * time.Minute, Max: time.Hour}})
+		id := r.put(t, "")
+		time.Sleep(time.Hour)
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		r = newRig(t, s.Reopen(), n, Route{Retry: retry.Policy{Expire: 2 * time.Hour, Initial: 45 * time.Minute, Max: time.Hour}})
+		time.Sleep(2 * time.Hour)
+		d, err := r.Get(id)
+		if err != nil || d.Reason != ReasonExpired || string(d.Reply) != "<busy/>" || d.ReplyType != "text/xml" {
+			t.Errorf("Get: got %+v, %v, want an expired message with its last reply", d, err)
+		}
+		if len(n.given()) < 2 {
+			t.Errorf("attempts: got %d, want one with an answer and one without", len(n.given()))
+		}
+	})
+}
+
 // TestRestart: attempts survive, and after a stop that was not clean whatever
 // waits is marked.
 func TestRestart(t *testing.T) {

@@ -59,6 +59,9 @@ type Store interface {
 
 	// SaveAttempts replaces what is known of a message's attempts; durable with the next sync (≤ 1 s). An empty list forgets.
 	SaveAttempts(id string, a []AttemptRecord) error
+	// Attempts returns what SaveAttempts kept for one message, nil if nothing.
+	Attempts(id string) ([]AttemptRecord, error)
+
 	// ScanAttempts calls f for every message that has attempts.
 	ScanAttempts(ctx context.Context, f func(id string, a []AttemptRecord) error) error
 

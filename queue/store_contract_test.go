@@ -426,7 +426,7 @@ func contractDeadManyAttempts(t *testing.T, mk storeMaker) {
 		t.Errorf("Dead: message differs (-want +got):\n%s", d)
 	}
 	n := len(got.Attempts)
-	if n < 1000 || !slices.Equal(got.Attempts, d.Attempts[len(d.Attempts)-n:]) {
+	if n < 1000 || !cmp.Equal(got.Attempts, d.Attempts[len(d.Attempts)-n:]) {
 		t.Errorf("Dead: %d attempts, want the latest of them, at least 1000", n)
 	}
 	if len(got.Reply) != maxReply {
@@ -473,6 +473,12 @@ func contractAttempts(t *testing.T, mk storeMaker) {
 		save(fmt.Sprint("m", i), 1+i%3)
 	}
 	save("m1", 5)
+	if a, err := s.Attempts("m1"); err != nil || len(a) != 5 || a[4].Reason != "m1" {
+		t.Errorf("Attempts(m1): got %v, %v, want 5", a, err)
+	}
+	if a, err := s.Attempts("nobody"); err != nil || a != nil {
+		t.Errorf("Attempts(nobody): got %v, %v, want nothing", a, err)
+	}
 	save("we ird\n.>", 2)
 	check("first")
 	s = mk.reopen(t, s, false)

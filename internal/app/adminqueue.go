@@ -116,7 +116,9 @@ func (a *adminQueue) Get(id string) (*admin.Detail, error) {
 	}
 	out.Entry.Size = len(out.Envelope) // the index of dead letters counts the reply too
 	for _, r := range d.History {
-		out.Attempts = append(out.Attempts, admin.Attempt(r))
+		out.Attempts = append(out.Attempts, admin.Attempt{
+			N: r.N, At: r.At, Status: r.Status, Reason: r.Reason, Maybe: r.Maybe, NotBefore: r.NotBefore,
+		})
 	}
 	return out, nil
 }
