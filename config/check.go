@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -68,7 +69,7 @@ func (l *loader) checkListeners() {
 			l.needIf(ls.Route != "", path+".route", message, hint)
 		}
 		if ls.Route != "" && l.route(ls.Route) == nil {
-			l.need(path+".route", fmt.Sprintf("there is no route %s", quote(ls.Route)), l.didYouMean(ls.Route, l.routeNames()))
+			l.need(path+".route", fmt.Sprintf("there is no route %s", l.quoted(path+".route", ls.Route)), l.didYouMean(path+".route", ls.Route, l.routeNames()))
 		}
 		if ls.TLS != nil {
 			l.checkServerTLS(ls.TLS, path+".tls")
@@ -89,7 +90,7 @@ func (l *loader) unique(seen map[string]string, name, path, kind string) {
 		if at, ok := l.places[first]; ok && at.line > 0 {
 			line = fmt.Sprintf("the first is in line %d, ", at.line)
 		}
-		l.report(l.placeOf(path+".name"), path, fmt.Sprintf("a second %s has the name %s", kind, quote(name)), line+"give one of them another name")
+		l.report(l.placeOf(path+".name"), path, fmt.Sprintf("a second %s has the name %s", kind, l.quoted(path+".name", name)), line+"give one of them another name")
 		return
 	}
 	seen[name] = path
@@ -101,7 +102,7 @@ func (l *loader) reportAddress(seen map[string]string, address, key string) {
 		return
 	}
 	if first, twice := seen[address]; twice {
-		l.need(key, fmt.Sprintf("%s is also %s", address, first), "give each listener its own address")
+		l.need(key, fmt.Sprintf("%s is also %s", l.show(key, address), l.shownKey(first)), "give each listener its own address")
 		return
 	}
 	seen[address] = key
@@ -114,15 +115,21 @@ func (l *loader) checkAdmin() {
 		return
 	}
 	if !isLoopback(host) && a.Token.IsZero() && !l.failed["admin.token"] {
-		l.report(l.placeOf("admin.address"), "admin.token", "is required when admin listens off loopback", "set admin.token to file:PATH or ${NAME}, or keep the address 127.0.0.1:"+port)
+		hint := "set admin.token to file:PATH or ${NAME}, or keep to the address 127.0.0.1"
+		if !l.isHidden("admin.address") {
+			hint = "set admin.token to file:PATH or ${NAME}, or keep the address 127.0.0.1:" + port
+		}
+		l.report(l.placeOf("admin.address"), "admin.token", "is required when admin listens off loopback", hint)
 	}
 	for i := range l.cfg.Listeners {
 		if ls := &l.cfg.Listeners[i]; ls.Address == a.Address && port != "0" {
-			key := l.items["listeners"][i] + ".address"
+			path := l.items["listeners"][i]
+			key := path + ".address"
+			address := l.show(key, l.show("admin.address", a.Address))
 			if l.isSet("admin.address") {
 				key = "admin.address"
 			}
-			l.need(key, fmt.Sprintf("%s is the address of both listener %s and admin", a.Address, quote(ls.Name)), "give each its own address")
+			l.need(key, fmt.Sprintf("%s is the address of both listener %s and admin", address, l.quoted(path+".name", ls.Name)), "give each its own address")
 		}
 	}
 	if a.TLS != nil {
@@ -170,21 +177,39 @@ func (l *loader) pair(certificate, key File, path string, required bool) bool {
 func (l *loader) checkClientTLS(t *ClientTLS, path string) {
 	if l.pair(t.Certificate, t.Key, path, false) && !l.failed[path+".certificate"] && !l.failed[path+".key"] {
 		if _, err := tls.LoadX509KeyPair(string(t.Certificate), string(t.Key)); err != nil {
-			l.need(path+".certificate", "cannot be used with the key: "+shortError(err), "both are PEM files, and belong together")
+			l.need(path+".certificate", "cannot be used with the key: "+l.fileError(err, path+".certificate", path+".key"), "both are PEM files, and belong together")
 		}
 	}
 	if t.CA != "" && !l.failed[path+".ca"] {
 		data, err := os.ReadFile(string(t.CA))
 		if err != nil {
-			l.need(path+".ca", "cannot be read: "+shortError(err), "check the path and the permissions")
+			l.need(path+".ca", "cannot be read: "+l.fileError(err, path+".ca"), "check the path and the permissions")
 		} else if !x509.NewCertPool().AppendCertsFromPEM(data) {
-			l.need(path+".ca", fmt.Sprintf("%s has no certificate", quote(string(t.CA))), "it must be a PEM file")
+			l.need(path+".ca", fmt.Sprintf("%s has no certificate", l.quoted(path+".ca", string(t.CA))), "it must be a PEM file")
 		}
 	}
 	if t.Insecure && t.CA != "" {
 		l.need(path+".insecure", "makes ca useless", "remove one of them")
 	}
 }
+
+// fileError is an error of the system about the file of one of some keys,
+// without the operation.
+func (l *loader) fileError(err error, keys ...string) string {
+	var pe *os.PathError
+	if !errors.As(err, &pe) {
+		return err.Error()
+	}
+	for _, key := range keys {
+		if l.isHidden(key) && l.isSet(key) && l.abs(l.fileOf(key)) == pe.Path {
+			return fmt.Sprintf("%s: %v", l.quoted(key, ""), pe.Err)
+		}
+	}
+	return fmt.Sprintf("%s: %v", quote(pe.Path), pe.Err)
+}
+
+// fileOf is the path that a key holds.
+func (l *loader) fileOf(key string) string { return l.set[l.setIndex[key]].value.String() }
 
 func (l *loader) checkBackend(name string, b *Backend) {
 	path := joined("backends", name)
@@ -244,7 +269,8 @@ func (l *loader) checkNodes(nodes []Node, path string) {
 			continue
 		}
 		if seen[n.URL] {
-			l.reportKey(indexed(path, i), fmt.Sprintf("the node %s stands twice", n.URL), "remove one, or give it a weight")
+			at := indexed(path, i)
+			l.reportKey(at, fmt.Sprintf("the node %s stands twice", l.show(at+".url", n.URL.String())), "remove one, or give it a weight")
 		}
 		seen[n.URL] = true
 	}
@@ -290,7 +316,7 @@ func (l *loader) checkNamespaces() {
 
 func (l *loader) checkLimits(lim *Limits, path string) {
 	if !lim.MaxMessage.None() && lim.Buffer > lim.MaxMessage {
-		l.need(path+".buffer", fmt.Sprintf("%v is more than max_message, %v", lim.Buffer, lim.MaxMessage), "make it smaller")
+		l.need(path+".buffer", fmt.Sprintf("%s is more than max_message, %s", l.show(path+".buffer", lim.Buffer.String()), l.show(path+".max_message", lim.MaxMessage.String())), "make it smaller")
 	}
 }
 
@@ -312,7 +338,8 @@ func (l *loader) checkSites() {
 		l.unique(names, a.Name, path, "site")
 		for j, r := range a.Routes {
 			if l.route(r) == nil {
-				l.reportKey(indexed(path+".routes", j), fmt.Sprintf("there is no route %s", quote(r)), l.didYouMean(r, l.routeNames()))
+				key := indexed(path+".routes", j)
+				l.reportKey(key, fmt.Sprintf("there is no route %s", l.quoted(key, r)), l.didYouMean(key, r, l.routeNames()))
 			}
 		}
 	}
@@ -329,7 +356,7 @@ func (l *loader) checkStore() {
 		return
 	}
 	if !s.MaxBytes.None() && s.MaxBytes < leastStore {
-		l.need("store.max_bytes", fmt.Sprintf("%v is too small for a store", s.MaxBytes), fmt.Sprintf("make it at least %v", leastStore))
+		l.need("store.max_bytes", fmt.Sprintf("%s is too small for a store", l.show("store.max_bytes", s.MaxBytes.String())), fmt.Sprintf("make it at least %v", leastStore))
 	}
 	// As with listeners, a default asks for nothing.
 	const message, hint = "is for a cluster", "set url, or remove it"
@@ -351,17 +378,20 @@ func (l *loader) route(name string) *Route {
 	return nil
 }
 
+// routeNames are the names of routes that may be shown.
 func (l *loader) routeNames() []string {
-	names := make([]string, len(l.cfg.Routes))
+	var names []string
 	for i, r := range l.cfg.Routes {
-		names[i] = r.Name
+		if !l.isHidden(l.items["routes"][i] + ".name") {
+			names = append(names, r.Name)
+		}
 	}
 	return names
 }
 
-// didYouMean is the hint at a name that is not in a list.
-func (l *loader) didYouMean(name string, names []string) string {
-	if near := nearest(name, names); near != "" {
+// didYouMean is the hint at a name, the value of a key, that is not in a list.
+func (l *loader) didYouMean(key, name string, names []string) string {
+	if near := nearest(name, names); near != "" && !l.isHidden(key) {
 		return "did you mean " + near + "?"
 	}
 	names = slices.DeleteFunc(slices.Clone(names), func(s string) bool { return s == "" })

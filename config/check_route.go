@@ -30,7 +30,7 @@ func (l *loader) checkRoutes() {
 		}
 		l.checkDelivery(r, path)
 		if s := r.Shadow; s != nil && s.Backend != "" && l.cfg.Backends[s.Backend] == nil {
-			l.need(path+".shadow.backend", fmt.Sprintf("there is no backend %s", quote(s.Backend)), l.didYouMean(s.Backend, l.backendNames()))
+			l.need(path+".shadow.backend", fmt.Sprintf("there is no backend %s", l.quoted(path+".shadow.backend", s.Backend)), l.didYouMean(path+".shadow.backend", s.Backend, l.backendNames()))
 		}
 	}
 }
@@ -46,11 +46,11 @@ func (l *loader) checkDestination(r *Route, path string) {
 	case !hasTo && !hasBackend && !l.meant[path+".to"] && !l.meant[path+".backend"]:
 		l.reportKey(path, "has no backend", "name one by backend, or write its nodes: to: [URL]")
 	case hasBackend && l.cfg.Backends[r.Backend] == nil:
-		l.need(path+".backend", fmt.Sprintf("there is no backend %s", quote(r.Backend)), l.didYouMean(r.Backend, l.backendNames()))
+		l.need(path+".backend", fmt.Sprintf("there is no backend %s", l.quoted(path+".backend", r.Backend)), l.didYouMean(path+".backend", r.Backend, l.backendNames()))
 	case hasTo && len(r.To) == 0 && !l.failed[path+".to"]:
 		l.need(path+".to", "has no node", "write to: [URL]")
 	case hasTo && r.Name != "" && l.cfg.Backends[r.Name] != nil:
-		l.need(path+".to", fmt.Sprintf("the nodes of this route are called %s, and so is a backend", quote(r.Name)), "use the backend, or rename one of them")
+		l.need(path+".to", fmt.Sprintf("the nodes of this route are called %s, and so is a backend", l.quoted(path+".name", r.Name)), "use the backend, or rename one of them")
 	}
 	if !hasTo {
 		l.need(path+".timeout", "is for routes with their own nodes", "set timeout in the backend")
@@ -75,7 +75,7 @@ func (l *loader) checkMatch(r *Route, path string, seen map[string]string) {
 	}
 	if m.Host != "" {
 		if host, port, ok := hostPort(m.Host); !ok || port != "" {
-			l.need(key+".host", fmt.Sprintf("%s is not a host", quote(m.Host)), "write a name or an address, without port")
+			l.need(key+".host", fmt.Sprintf("%s is not a host", l.quoted(key+".host", m.Host)), "write a name or an address, without port")
 		} else {
 			m.Host = strings.ToLower(host)
 		}
@@ -94,7 +94,7 @@ func (l *loader) checkMatch(r *Route, path string, seen map[string]string) {
 		same += fmt.Sprintf("%q", *m.Action)
 	}
 	if first, twice := seen[same]; twice {
-		l.report(l.placeOf(key), path, fmt.Sprintf("matches the same messages as %s, which comes first", first), "add a condition, or remove one of them")
+		l.report(l.placeOf(key), path, fmt.Sprintf("matches the same messages as %s, which comes first", l.shownKey(first)), "add a condition, or remove one of them")
 		return
 	}
 	seen[same] = path
@@ -107,23 +107,23 @@ func (l *loader) checkMethods(r *Route, path string) {
 		nodes = b.Nodes
 	}
 	framed := slices.ContainsFunc(nodes, func(n Node) bool { return n.URL.Framed() })
-	added := 0 // POST, which the file need not list, then stands in front
-	if !l.isSet(indexed(path+".methods", len(r.Methods)-1)) {
-		added = 1
-	}
 	for i, m := range r.Methods {
-		key := indexed(path+".methods", i-added)
+		key := indexed(path+".methods", i)
 		switch {
 		case framed && m != "POST":
-			l.need(key, fmt.Sprintf("%s cannot go to a framed node, which takes nothing but envelopes", quote(m)), "remove it, or use HTTP nodes")
+			l.need(key, fmt.Sprintf("%s cannot go to a framed node, which takes nothing but envelopes", l.quoted(key, m)), "remove it, or use HTTP nodes")
 		case !isToken(m):
-			l.need(key, fmt.Sprintf("%s is not a method", quote(m)), "")
+			l.need(key, fmt.Sprintf("%s is not a method", l.quoted(key, m)), "")
 		case m != strings.ToUpper(m):
-			l.need(key, fmt.Sprintf("%s is not in upper case", quote(m)), "did you mean "+strings.ToUpper(m)+"?")
+			hint := "did you mean " + strings.ToUpper(m) + "?"
+			if l.isHidden(key) {
+				hint = ""
+			}
+			l.need(key, fmt.Sprintf("%s is not in upper case", l.quoted(key, m)), hint)
 		case m == "CONNECT":
-			l.need(key, "CONNECT cannot be passed through", "remove it")
+			l.need(key, l.show(key, m)+" cannot be passed through", "remove it")
 		case seen[m]:
-			l.need(key, m+" stands twice", "remove one")
+			l.need(key, l.show(key, m)+" stands twice", "remove one")
 		}
 		seen[m] = true
 	}

@@ -7,12 +7,15 @@ import (
 
 // meta is what a Config knows about where it came from.
 type meta struct {
-	path   string
-	files  []string
-	places map[string]place       // of every key that was set, by dotted path
-	inline map[string]*Backend    // of routes with their own nodes, by route
-	vars   func() []Variable      // large, and rarely asked for
-	seen   map[string]fs.FileInfo // state of files when they were read, for Watch
+	path    string
+	files   []string
+	places  map[string]place       // of every key that was set, by dotted path
+	hidden  map[string]string      // how values were written that must not be shown, see hidden.go
+	renamed map[string]string      // paths that have such a value -> what they are shown as
+	items   map[string][]string    // path of a list -> paths of its items
+	inline  map[string]*Backend    // of routes with their own nodes, by route
+	vars    func() []Variable      // large, and rarely asked for
+	seen    map[string]fs.FileInfo // state of files when they were read, for Watch
 }
 
 // A place is where a value was written.
@@ -62,9 +65,17 @@ func (c *Config) Problem(key, message, hint string) Problem {
 }
 
 func (m *meta) problem(key, message, hint string) Problem {
-	p := Problem{File: m.path, Key: key, Message: message, Hint: hint}
+	p := Problem{File: m.path, Key: shownKey(m.renamed, key), Message: message, Hint: hint}
 	p.at(nearestPlace(m.places, key))
 	return p
+}
+
+// itemPath is the path of an item of a list.
+func (m *meta) itemPath(list string, i int) string {
+	if paths := m.items[list]; i < len(paths) {
+		return paths[i]
+	}
+	return indexed(list, i)
 }
 
 // nearestPlace returns where a key was written, or else the nearest key above

@@ -44,6 +44,7 @@ func (l *loader) decode(v reflect.Value, n *node, path, schema string, r rules) 
 		return
 	}
 	l.mark(path, schema, v, n.at)
+	l.hide(path, n)
 	l.reportNotes(n, path)
 	switch n.kind {
 	case broken:
@@ -90,7 +91,12 @@ func (l *loader) decodeScalar(v reflect.Value, n *node, path string, r rules) {
 		l.report(n.at, path, fmt.Sprintf("%s where one value belongs", n.kind), "")
 		return
 	}
-	l.scalarError(l.setScalar(v, n.text, n.shown, r), n, path)
+	l.borrowed = false
+	err := l.setScalar(v, n.text, n.shown, r)
+	if l.borrowed {
+		l.hidden[path] = n.shown
+	}
+	l.scalarError(err, n, path)
 }
 
 func (l *loader) scalarError(err error, n *node, path string) {
@@ -98,7 +104,8 @@ func (l *loader) scalarError(err error, n *node, path string) {
 	switch {
 	case err == nil:
 	case errors.As(err, &b):
-		l.report(n.at, path, b.message, b.hint)
+		message, hint := b.told(n.shown, l.isHidden(path))
+		l.report(n.at, path, message, hint)
 	default:
 		l.report(n.at, path, err.Error(), "")
 	}
@@ -110,6 +117,7 @@ func (l *loader) decodeShort(v reflect.Value, n *node, path, schema string) (don
 	case *Node:
 		l.mark(path, schema+".url", v.FieldByName("URL"), n.at)
 		l.setIndex[joined(path, "url")] = l.setIndex[path]
+		l.hide(joined(path, "url"), n)
 		l.scalarError(l.setScalar(reflect.ValueOf(&p.URL).Elem(), n.text, n.shown, rules{}), n, path)
 		return true
 	case *Match:
@@ -276,6 +284,9 @@ func (l *loader) itemPaths(t reflect.Type, path string, items []*node) []string 
 		if isName(name) && !taken[name] {
 			taken[name] = true
 			paths[i] = joined(path, name)
+			if n := item.get("name"); n != nil && n.text != n.shown {
+				l.renamed[paths[i]] = indexed(path, i)
+			}
 		}
 	}
 	l.items[path] = paths

@@ -149,7 +149,9 @@ func (l *loader) applyEnv(env map[string]string, used map[string]bool) {
 	names := make([]string, 0, len(vars))
 	for _, v := range vars {
 		byName[v.name] = append(byName[v.name], v)
-		names = append(names, v.name)
+		if l.shownKey(v.path) == v.path {
+			names = append(names, v.name)
+		}
 	}
 	for _, name := range ours {
 		at := place{source: "environment", name: name}
@@ -157,7 +159,7 @@ func (l *loader) applyEnv(env map[string]string, used map[string]bool) {
 		case len(found) == 1:
 			l.apply(found[0], env[name], at)
 		case len(found) > 1:
-			l.report(at, "", fmt.Sprintf("means both %s and %s", found[0].path, found[1].path), "set the key in the file")
+			l.report(at, "", fmt.Sprintf("means both %s and %s", l.shownKey(found[0].path), l.shownKey(found[1].path)), "set the key in the file")
 		case used[name] || isServiceLink(name, env[name]):
 		default:
 			hint := "remove it, or spell the path of a key in upper case with _ between its parts"

@@ -106,6 +106,8 @@ func newLoader(path string) (*loader, error) {
 		failed:      map[string]bool{},
 		failedBelow: map[string]bool{},
 		meant:       map[string]bool{},
+		hidden:      map[string]string{},
+		renamed:     map[string]string{},
 		defaults:    map[reflect.Type]reflect.Value{},
 	}, nil
 }
@@ -127,13 +129,16 @@ type loader struct {
 	failed      map[string]bool                // keys with a problem of their own
 	failedBelow map[string]bool                // keys with a problem further down
 	meant       map[string]bool                // keys that an unknown one was taken for
+	hidden      map[string]string              // how the values of keys were written that must not be shown
+	renamed     map[string]string              // paths that have such a value -> what they are shown as
+	borrowed    bool                           // the scalar just read has such a value of another key
 	values      int                            // decoded so far
 	defaults    map[reflect.Type]reflect.Value // of each struct type
 }
 
 // report notes a problem with a key.
 func (l *loader) report(at place, key, message, hint string) {
-	p := Problem{File: l.path, Key: key, Message: message, Hint: hint}
+	p := Problem{File: l.path, Key: l.shownKey(key), Message: message, Hint: hint}
 	p.at(at)
 	l.problems = append(l.problems, p)
 	l.failed[key] = true
@@ -202,7 +207,7 @@ func (l *loader) run(data []byte, opt Options) {
 // knows about itself.
 func (l *loader) finish() {
 	c := l.cfg
-	m := &meta{path: l.path, places: l.places, inline: map[string]*Backend{}}
+	m := &meta{path: l.path, places: l.places, hidden: l.hidden, renamed: l.renamed, items: l.items, inline: map[string]*Backend{}}
 	m.vars = sync.OnceValue(func() []Variable {
 		vars := l.variables()
 		out := make([]Variable, len(vars))
@@ -220,7 +225,7 @@ func (l *loader) finish() {
 		m.seen[l.full] = l.info
 	}
 	if !l.isSet("limits.buffer") && !c.Limits.MaxMessage.None() {
-		c.Limits.Buffer = min(c.Limits.Buffer, c.Limits.MaxMessage)
+		l.boundBuffer(&c.Limits, "limits")
 	}
 	for i := range c.Routes {
 		r := &c.Routes[i]
@@ -233,7 +238,8 @@ func (l *loader) finish() {
 			}
 		}
 		if !slices.Contains(r.Methods, "POST") {
-			r.Methods = append([]string{"POST"}, r.Methods...)
+			// At the end, so that the others are still where the file has them.
+			r.Methods = slices.Concat(r.Methods, []string{"POST"})
 		}
 		if len(r.To) > 0 {
 			b := &Backend{}
@@ -261,9 +267,23 @@ func (l *loader) inheritLimits(own *Limits, path string) {
 	for _, f := range fieldsOf(v.Type()) {
 		if !l.isSet(joined(path, f.key)) {
 			v.FieldByIndex(f.index).Set(global.FieldByIndex(f.index))
+			if shown, ok := l.hidden[joined("limits", f.key)]; ok {
+				l.hidden[joined(path, f.key)] = shown
+			}
 		}
 	}
 	if !l.isSet(path+".buffer") && !own.MaxMessage.None() {
-		own.Buffer = min(own.Buffer, own.MaxMessage)
+		l.boundBuffer(own, path)
+	}
+}
+
+// boundBuffer makes a buffer that nobody has set no larger than a message.
+func (l *loader) boundBuffer(lim *Limits, path string) {
+	if lim.Buffer <= lim.MaxMessage {
+		return
+	}
+	lim.Buffer = lim.MaxMessage
+	if shown, ok := l.hidden[path+".max_message"]; ok {
+		l.hidden[path+".buffer"] = shown
 	}
 }

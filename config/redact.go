@@ -13,22 +13,26 @@ import (
 
 // Redacted renders the effective configuration as YAML: what the file, the
 // environment and the defaults came to. Secrets, and the credentials and
-// queries of URLs, are hidden. Keys that this version does not act on are left
+// queries of URLs, are hidden; a value with ${NAME} in it stands as it was
+// written. Keys that this version does not act on are left
 // out, so that without secrets the text loads again to the same values.
 func (c *Config) Redacted() []byte {
-	p := yamlPrinter{}
-	p.structFields(reflect.ValueOf(c).Elem(), "", 0)
+	p := yamlPrinter{meta: c.meta}
+	p.structFields(reflect.ValueOf(c).Elem(), "", "", 0)
 	return p.buf.Bytes()
 }
 
 // A yamlPrinter writes block style, two spaces a level.
-type yamlPrinter struct{ buf bytes.Buffer }
+type yamlPrinter struct {
+	buf  bytes.Buffer
+	meta *meta
+}
 
 func (p *yamlPrinter) indent(depth int) { p.buf.WriteString(strings.Repeat("  ", depth)) }
 
-func (p *yamlPrinter) structFields(v reflect.Value, schema string, depth int) (wrote bool) {
+func (p *yamlPrinter) structFields(v reflect.Value, path, schema string, depth int) (wrote bool) {
 	for _, f := range fieldsOf(v.Type()) {
-		if p.field(v.FieldByIndex(f.index), f.key, joined(schema, f.key), depth) {
+		if p.field(v.FieldByIndex(f.index), f.key, joined(path, f.key), joined(schema, f.key), depth) {
 			wrote = true
 		}
 	}
@@ -36,14 +40,14 @@ func (p *yamlPrinter) structFields(v reflect.Value, schema string, depth int) (w
 }
 
 // field writes one key, unless it holds nothing or cannot be set.
-func (p *yamlPrinter) field(v reflect.Value, key, schema string, depth int) bool {
+func (p *yamlPrinter) field(v reflect.Value, key, path, schema string, depth int) bool {
 	if u, exact := findUnbuilt(schema); u != nil && (!exact || u.fine == nil || !u.fine(v.Interface())) || isNothing(v) {
 		return false
 	}
 	start := p.buf.Len()
 	p.indent(depth)
 	p.buf.WriteString(quoteYAML(key) + ":")
-	if !p.value(v, schema, depth) {
+	if !p.value(v, path, schema, depth) {
 		p.buf.Truncate(start)
 		return false
 	}
@@ -68,24 +72,24 @@ func isNothing(v reflect.Value) bool {
 }
 
 // value writes what follows the colon of a key.
-func (p *yamlPrinter) value(v reflect.Value, schema string, depth int) bool {
+func (p *yamlPrinter) value(v reflect.Value, path, schema string, depth int) bool {
 	if v.Kind() == reflect.Pointer && !isLeaf(v.Type()) {
 		v = v.Elem()
 	}
 	switch {
 	case isLeaf(v.Type()):
-		p.buf.WriteString(" " + quoteYAML(scalarText(v)) + "\n")
+		p.buf.WriteString(" " + p.scalar(v, path) + "\n")
 		return true
 	case v.Kind() == reflect.Map:
 		p.buf.WriteString("\n")
 		for _, k := range slices.SortedFunc(maps.Keys(mapValues(v)), strings.Compare) {
-			p.field(mapValues(v)[k], k, schema+".*", depth+1)
+			p.field(mapValues(v)[k], k, joined(path, k), schema+".*", depth+1)
 		}
 		return true
 	case v.Kind() == reflect.Slice:
 		p.buf.WriteString("\n")
 		for i := range v.Len() {
-			p.item(v.Index(i), schema+"[]", depth+1)
+			p.item(v.Index(i), p.meta.itemPath(path, i), schema+"[]", depth+1)
 		}
 		return true
 	}
@@ -94,7 +98,7 @@ func (p *yamlPrinter) value(v reflect.Value, schema string, depth int) bool {
 		return true
 	}
 	p.buf.WriteString("\n")
-	return p.structFields(v, schema, depth+1)
+	return p.structFields(v, path, schema, depth+1)
 }
 
 func mapValues(v reflect.Value) map[string]reflect.Value {
@@ -106,19 +110,28 @@ func mapValues(v reflect.Value) map[string]reflect.Value {
 }
 
 // item writes one item of a list: a struct has its first key behind the dash.
-func (p *yamlPrinter) item(v reflect.Value, schema string, depth int) {
+func (p *yamlPrinter) item(v reflect.Value, path, schema string, depth int) {
 	if isLeaf(v.Type()) {
 		p.indent(depth)
-		p.buf.WriteString("- " + quoteYAML(scalarText(v)) + "\n")
+		p.buf.WriteString("- " + p.scalar(v, path) + "\n")
 		return
 	}
 	start := p.buf.Len()
-	if !p.structFields(v, schema, depth+1) {
+	if !p.structFields(v, path, schema, depth+1) {
 		p.indent(depth)
 		p.buf.WriteString("- {}\n")
 		return
 	}
 	p.buf.Bytes()[start+2*depth] = '-'
+}
+
+// scalar writes a scalar: as it was written, if its value must not be shown.
+func (p *yamlPrinter) scalar(v reflect.Value, path string) string {
+	shown, hidden := p.meta.hidden[path]
+	if !hidden || v.Type() == reflect.TypeFor[Secret]() {
+		return quoteYAML(scalarText(v))
+	}
+	return doubleQuoted(shown)
 }
 
 // scalarText writes a value as a file would, secrets hidden.
@@ -149,9 +162,13 @@ func quoteYAML(text string) string {
 	if plainYAML.MatchString(text) && !strings.EqualFold(text, "null") {
 		return text
 	}
+	return doubleQuoted(strings.ReplaceAll(text, "${", "$${"))
+}
+
+func doubleQuoted(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')
-	for _, c := range strings.ReplaceAll(text, "${", "$${") {
+	for _, c := range text {
 		switch {
 		case c == '"' || c == '\\':
 			b.WriteByte('\\')

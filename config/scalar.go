@@ -15,15 +15,6 @@ import (
 	"time"
 )
 
-// A badValue says why a scalar is refused and what to write instead.
-type badValue struct{ message, hint string }
-
-func (e *badValue) Error() string { return e.message }
-
-func bad(hint, format string, args ...any) error {
-	return &badValue{message: fmt.Sprintf(format, args...), hint: hint}
-}
-
 // setScalar stores text in v, which is of a leaf type. shown is what a message
 // may quote of it.
 func (l *loader) setScalar(v reflect.Value, text, shown string, r rules) error {
@@ -83,7 +74,7 @@ func (l *loader) setScalar(v reflect.Value, text, shown string, r rules) error {
 				return nil
 			}
 		}
-		return bad(oneOf(shown, p.values()), "%s is not a value of this key", quote(shown))
+		return badWord(shown, p.values(), "%s is not a value of this key")
 	}
 	return fmt.Errorf("config: no scalar form of %v", v.Type())
 }
@@ -95,19 +86,6 @@ func store[T any](p *T, parse func(text, shown string, r rules) (T, error), text
 		*p = value
 	}
 	return err
-}
-
-// oneOf is the hint for a word out of a fixed set.
-func oneOf(word string, values []string) string {
-	all := strings.Join(values[:len(values)-1], ", ")
-	if all != "" {
-		all += " or "
-	}
-	all += values[len(values)-1]
-	if near := nearest(word, values); near != "" {
-		return fmt.Sprintf("did you mean %s? it is %s", near, all)
-	}
-	return "write " + all
 }
 
 func parseString(text, shown string, r rules) (string, error) {
@@ -160,9 +138,9 @@ func parseInt(text, shown string, r rules) (int, error) {
 	case err != nil:
 		return 0, bad("write digits alone", "%s is not a whole number", quote(shown))
 	case r.port && (n < 1 || n > 65535):
-		return 0, bad("a port is 1 to 65535", "%d is not a port", n)
+		return 0, bad("a port is 1 to 65535", "%v is not a port", n)
 	case r.ranged && (float64(n) < r.lo || float64(n) > r.hi):
-		return 0, bad(fmt.Sprintf("write %v to %v", r.lo, r.hi), "%d is out of range", n)
+		return 0, bad(fixed(fmt.Sprintf("write %v to %v", r.lo, r.hi)), "%v is out of range", n)
 	}
 	if r.oneof != nil {
 		for _, v := range r.oneof {
@@ -170,7 +148,7 @@ func parseInt(text, shown string, r rules) (int, error) {
 				return n, nil
 			}
 		}
-		return 0, bad("write "+strings.Join(r.oneof, " or "), "%d is not a value of this key", n)
+		return 0, bad(fixed("write "+strings.Join(r.oneof, " or ")), "%v is not a value of this key", n)
 	}
 	return n, nil
 }
@@ -181,17 +159,17 @@ func parseFloat(text, shown string, r rules) (float64, error) {
 	case err != nil || math.IsNaN(f) || math.IsInf(f, 0):
 		return 0, bad("write a number such as 0.5", "%s is not a number", quote(shown))
 	case r.ranged && (f < r.lo || f > r.hi):
-		return 0, bad(fmt.Sprintf("write %v to %v", r.lo, r.hi), "%v is out of range", f)
+		return 0, bad(fixed(fmt.Sprintf("write %v to %v", r.lo, r.hi)), "%v is out of range", f)
 	}
 	return f, nil
 }
 
 // errZero is the refusal of 0 where it would switch something off by accident.
-func errZero(r rules, least string) error {
+func errZero(r rules, least fixed) error {
 	if r.none {
-		return bad("write none for unlimited", "0 is not allowed")
+		return bad("write none for unlimited", "%s is not allowed", "0")
 	}
-	return bad("write at least "+least, "0 is not allowed")
+	return bad("write at least "+least, "%s is not allowed", "0")
 }
 
 func parseCount(text, shown string, r rules) (Count, error) {
@@ -199,18 +177,18 @@ func parseCount(text, shown string, r rules) (Count, error) {
 		if r.none {
 			return none, nil
 		}
-		return 0, bad("write a number", "none is not allowed here")
+		return 0, bad("write a number", "%s is not allowed here", "none")
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case err != nil:
 		return 0, bad("write digits alone", "%s is not a whole number", quote(shown))
 	case n < 0:
-		return 0, bad("", "%d is negative", n)
+		return 0, bad("", "%v is negative", n)
 	case n == 0 && !r.zero:
 		return 0, errZero(r, "1")
 	case n > math.MaxInt32:
-		return 0, bad(fmt.Sprintf("write at most %d", math.MaxInt32), "%d is too large", n)
+		return 0, bad(fixed(fmt.Sprintf("write at most %d", math.MaxInt32)), "%v is too large", n)
 	}
 	return Count(n), nil
 }
@@ -220,16 +198,16 @@ func parseDuration(text, shown string, r rules) (Duration, error) {
 		if r.none {
 			return none, nil
 		}
-		return 0, bad("write a time such as 30s", "none is not allowed here")
+		return 0, bad("write a time such as 30s", "%s is not allowed here", "none")
 	}
 	d, ok := scanDuration(text)
 	if !ok {
-		hint := "write a number with a unit: ms, s, m, h or d, such as 30s or 1d12h"
-		if _, err := strconv.ParseUint(text, 10, 64); err == nil {
-			hint = "add a unit, such as " + text + "s"
-		}
+		const hint = "write a number with a unit: ms, s, m, h or d, such as 30s or 1d12h"
 		if _, negative := scanDuration(strings.TrimPrefix(text, "-")); negative {
 			return 0, bad("", "%s is negative", quote(shown))
+		}
+		if _, err := strconv.ParseUint(text, 10, 64); err == nil {
+			return 0, bad(hint, "%s is not a duration", quote(shown)).guess("add a unit, such as " + text + "s")
 		}
 		return 0, bad(hint, "%s is not a duration", quote(shown))
 	}
@@ -286,7 +264,7 @@ func parseSize(text, shown string, r rules) (Size, error) {
 		if r.none {
 			return none, nil
 		}
-		return 0, bad("write a size such as 1MiB", "none is not allowed here")
+		return 0, bad("write a size such as 1MiB", "%s is not allowed here", "none")
 	}
 	const hint = "write a number with a unit: B, kB, MB, GB, KiB, MiB or GiB"
 	end := strings.IndexFunc(text, func(c rune) bool { return c != '.' && (c < '0' || c > '9') })
@@ -313,10 +291,10 @@ func parseSize(text, shown string, r rules) (Size, error) {
 	if factor == 0 {
 		for _, u := range sizeUnits {
 			if strings.EqualFold(u.name, unit) {
-				return 0, bad("did you mean "+digits+u.name+"?", "%s is not a unit of size", quote(unit))
+				return 0, bad(hint, "%s is not a unit of size", quote(unit)).guess("did you mean " + digits + u.name + "?")
 			}
 			if len(unit) == 1 && len(u.name) == 3 && strings.EqualFold(u.name[:1], unit) {
-				return 0, bad("did you mean "+digits+u.name+"?", "%s is not a unit of size", quote(unit))
+				return 0, bad(hint, "%s is not a unit of size", quote(unit)).guess("did you mean " + digits + u.name + "?")
 			}
 		}
 		return 0, bad(hint, "%s is not a unit of size", quote(unit))
@@ -346,7 +324,7 @@ func parseRate(text, shown string, _ rules) (Rate, error) {
 	case n < 0:
 		return Rate{}, bad(hint, "%s is negative", quote(shown))
 	case n == 0:
-		return Rate{}, bad("write none for unlimited", "0 is not allowed")
+		return Rate{}, bad("write none for unlimited", "%s is not allowed", "0")
 	case unit == "m":
 		return Rate{Events: n, Per: time.Minute}, nil
 	}
@@ -362,7 +340,7 @@ func parsePrefix(text, shown string, _ rules) (netip.Prefix, error) {
 	case err != nil:
 		return p, bad("write a network such as 10.0.0.0/8 or one address", "%s is not a network", quote(shown))
 	case p.Masked() != p:
-		return p, bad("did you mean "+p.Masked().String()+"?", "%s has bits outside its mask", quote(shown))
+		return p, bad("write the address of the network", "%s has bits outside its mask", quote(shown)).guess("did you mean " + p.Masked().String() + "?")
 	}
 	return p, nil
 }
@@ -387,15 +365,15 @@ func (l *loader) secret(text string) (Secret, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return Secret{}, bad("check the path and the permissions", "cannot read the secret: %v", shortError(err))
+		return Secret{}, bad("check the path and the permissions", "cannot read the secret: %s: %v", quote(path), reasonOf(err))
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	switch {
 	case err != nil:
-		return Secret{}, bad("check the path and the permissions", "cannot read the secret: %v", shortError(err))
+		return Secret{}, bad("check the path and the permissions", "cannot read the secret: %s: %v", quote(path), reasonOf(err))
 	case len(data) > maxSecret:
-		return Secret{}, bad("", "the file of the secret has more than %v", Size(maxSecret))
+		return Secret{}, bad("", "the file of the secret has more than %v", fixed(Size(maxSecret).String()))
 	}
 	value := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
 	if value == "" {
@@ -404,13 +382,13 @@ func (l *loader) secret(text string) (Secret, error) {
 	return Secret{value: value, file: path}, nil
 }
 
-// shortError is an error of the file system without the operation.
-func shortError(err error) string {
+// reasonOf is what the system says of a file, without operation and path.
+func reasonOf(err error) fixed {
 	var pe *os.PathError
 	if errors.As(err, &pe) {
-		return fmt.Sprintf("%s: %v", quote(pe.Path), pe.Err)
+		err = pe.Err
 	}
-	return err.Error()
+	return fixed(err.Error())
 }
 
 // abs returns a path that a key names, relative to the configuration file.

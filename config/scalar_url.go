@@ -66,7 +66,7 @@ func checkAddress(text, shown string) error {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
 		if isPort(text, 1) {
-			return bad("did you mean 127.0.0.1:"+text+"?", "%s has no host", quote(shown))
+			return bad(hint, "%s has no host", quote(shown)).guess("did you mean 127.0.0.1:" + text + "?")
 		}
 		if host, _, ok := hostPort(text); ok && host != "" {
 			return bad(hint, "%s has no port", quote(shown))
@@ -91,12 +91,12 @@ func checkPublicURL(text, shown string) error {
 	const hint = "write it such as https://soap.example.com"
 	u, err := url.Parse(text)
 	switch {
+	case mayHoldPassword(text):
+		return bad(hint, "a public URL must not have a user and password")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return bad(hint, "%s is not an http or https URL", quote(shown))
-	case u.User != nil:
-		return bad(hint, "a public URL has no user and password")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return bad(hint, "a public URL has no query and no fragment")
+		return bad(hint, "a public URL must not have a query or a fragment")
 	}
 	if _, port, ok := hostPort(u.Host); !ok || port != "" && !isPort(port, 1) {
 		return bad(hint, "%s is not a host", quote(u.Host))
@@ -111,18 +111,36 @@ func parseURL(text, _ string, r rules) (URL, error) {
 	for i, s := range r.schemes {
 		schemes[i] = s + "://"
 	}
+	hint := fixed("write a URL that begins with " + strings.Join(schemes, ", "))
 	switch {
 	case err != nil || u.Scheme == "":
-		return URL{}, bad("write a URL that begins with "+strings.Join(schemes, ", "), "not a URL")
+		return URL{}, bad(hint, "not a URL")
 	case !slices.Contains(r.schemes, u.Scheme):
-		return URL{}, bad("write a URL that begins with "+strings.Join(schemes, ", "), "the scheme %s is not a choice here", quote(u.Scheme))
+		// What stands before the first colon may also be a user's name.
+		return URL{}, bad(hint, "the scheme is not a choice here")
 	case u.Host == "":
 		return URL{}, bad("", "the URL has no host")
 	}
 	if _, port, ok := hostPort(u.Host); !ok || port != "" && !isPort(port, 1) {
-		return URL{}, bad("", "%s is not a host with a port", quote(u.Host))
+		return URL{}, bad("write SCHEME://HOST:PORT, and / @ : ? # in a password as %2F %40 %3A %3F %23", "the URL has no right host and port")
 	}
 	return URL{raw: text}, nil
+}
+
+// mayHoldPassword reports whether something that should be a URL has what can
+// be a user and password: an @ where no path has begun, or behind a host that
+// is none, since a password may have a slash. Such text is never quoted.
+func mayHoldPassword(text string) bool {
+	_, rest, found := strings.Cut(text, "://")
+	if !found {
+		rest = text
+	}
+	authority, _, _ := strings.Cut(rest, "/")
+	if strings.Contains(authority, "@") {
+		return true
+	}
+	_, port, ok := hostPort(authority)
+	return (!ok || port != "" && !isPort(port, 1)) && strings.Contains(rest, "@")
 }
 
 // parseNodeURL parses the address of a node. The path of an HTTP node is kept
@@ -132,7 +150,7 @@ func parseNodeURL(text, shown string, _ rules) (NodeURL, error) {
 	if name, ok := strings.CutPrefix(text, "builtin:"); ok {
 		builtins := []string{"echo", "page", "sink"}
 		if !slices.Contains(builtins, name) {
-			return NodeURL{}, bad(oneOf(name, builtins), "there is no built-in node %s", quote(name))
+			return NodeURL{}, badWord(name, builtins, "there is no built-in node %s")
 		}
 		return NodeURL{Scheme: NodeBuiltin, Builtin: name}, nil
 	}
@@ -143,17 +161,20 @@ func parseNodeURL(text, shown string, _ rules) (NodeURL, error) {
 		}
 		return NodeURL{Scheme: NodeSite, Site: site, Route: route}, nil
 	}
+	if mayHoldPassword(text) {
+		return NodeURL{}, bad("write them as headers of the backend, such as headers: {Authorization: file:PATH}", "a node must not have a user and password")
+	}
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
 		if host, port, ok := hostPort(strings.SplitN(text, "/", 2)[0]); ok && port != "" && host != "" {
-			return NodeURL{}, bad("did you mean http://"+cut(shown)+"?", "the node has no scheme")
+			return NodeURL{}, bad(hint, "the node has no scheme").guess("did you mean http://" + cut(text) + "?")
 		}
 		return NodeURL{}, bad(hint, "%s is not a node", quote(shown))
 	}
 	schemes := []string{string(NodeHTTP), string(NodeHTTPS), string(NodeFramed), string(NodeFramedTLS)}
 	if !slices.Contains(schemes, scheme) {
 		if near := nearest(scheme, schemes); near != "" {
-			return NodeURL{}, bad("did you mean "+near+"://? "+hint, "%s is not a kind of node", quote(scheme))
+			return NodeURL{}, bad(hint, "%s is not a kind of node", quote(scheme)).guess("did you mean " + near + "://? " + hint)
 		}
 		return NodeURL{}, bad(hint, "%s is not a kind of node", quote(scheme))
 	}
@@ -163,9 +184,6 @@ func parseNodeURL(text, shown string, _ rules) (NodeURL, error) {
 		end = len(rest)
 	}
 	authority, rest := rest[:end], rest[end:]
-	if strings.Contains(authority, "@") {
-		return NodeURL{}, bad("write them as headers of the backend, such as headers: {Authorization: file:PATH}", "a node has no user and password")
-	}
 	host, port, ok := hostPort(authority)
 	switch {
 	case !ok && strings.IndexFunc(authority, func(c rune) bool { return c > unicode.MaxASCII }) >= 0:
@@ -189,9 +207,9 @@ func parseNodeURL(text, shown string, _ rules) (NodeURL, error) {
 	path, _, query := strings.Cut(rest, "?")
 	switch {
 	case query:
-		return NodeURL{}, bad("remove it, the caller's query is appended", "the URL of a node has no query")
+		return NodeURL{}, bad("remove it, the caller's query is appended", "the URL of a node must not have a query")
 	case strings.Contains(path, "#"):
-		return NodeURL{}, bad("remove it", "the URL of a node has no fragment")
+		return NodeURL{}, bad("remove it", "the URL of a node must not have a fragment")
 	}
 	n.Path = path
 	if path == "" {
@@ -219,7 +237,7 @@ func framedNode(n NodeURL, host, port, rest string) (NodeURL, error) {
 // checkPath refuses paths that no request target can have.
 func checkPath(path string) error {
 	if !strings.HasPrefix(path, "/") {
-		return bad("did you mean /"+cut(path)+"?", "a path begins with a slash")
+		return bad("", "a path begins with a slash").guess("did you mean /" + cut(path) + "?")
 	}
 	for i := 0; i < len(path); i++ {
 		c := path[i]
@@ -227,14 +245,14 @@ func checkPath(path string) error {
 		case c >= utf8.RuneSelf:
 			return bad("write it percent-encoded, as it is on the wire", "the path has letters outside ASCII")
 		case c <= ' ' || c == 0x7f || strings.IndexByte("\"<>\\^`{|}#?", c) >= 0:
-			return bad("write it percent-encoded, as it is on the wire", "the path has the character %q", c)
+			return bad("write it percent-encoded, as it is on the wire", "the path has the character %s", strconv.QuoteRune(rune(c))).hidden("the path has a character that no path has")
 		case c == '%' && (i+2 >= len(path) || !isHex(path[i+1]) || !isHex(path[i+2])):
 			return bad("write a percent sign as %25", "the path has a percent sign without two hexadecimal digits")
 		}
 	}
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == ".." || segment == "." {
-			return bad("write the path that is meant", "the path has the segment %q", segment)
+			return bad("write the path that is meant", "the path has the segment %s", quote(segment)).hidden("the path has the segment . or ..")
 		}
 	}
 	return nil
@@ -328,10 +346,14 @@ func (l *loader) scanQName(text, shown string) (q QName, rest string, err error)
 			prefixes = append(prefixes, p)
 		}
 		slices.Sort(prefixes)
+		const hint = "add the prefix to namespaces, or write {uri}local"
 		if near := nearest(prefix, prefixes); near != "" {
-			return q, rest, bad("did you mean "+near+":"+cut(local)+"?", "the prefix %s is not in namespaces", quote(prefix))
+			return q, rest, bad(hint, "the prefix %s is not in namespaces", quote(prefix)).guess("did you mean " + near + ":" + cut(local) + "?")
 		}
-		return q, rest, bad("add it to namespaces, or write {uri}"+cut(local), "the prefix %s is not in namespaces", quote(prefix))
+		return q, rest, bad(hint, "the prefix %s is not in namespaces", quote(prefix)).guess("add it to namespaces, or write {uri}" + cut(local))
+	}
+	if l.isHidden(joined("namespaces", prefix)) {
+		l.borrowed = true
 	}
 	return QName{Space: space, Local: local}, rest, nil
 }

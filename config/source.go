@@ -214,8 +214,8 @@ func keyColumn(tokens token.Tokens, i int) int {
 
 // expander returns the function that replaces ${NAME} by variables of env and
 // $${ by ${, and notes the names it met in used.
-func expander(env map[string]string, used map[string]bool) func(string) (string, error) {
-	return func(text string) (string, error) {
+func expander(env map[string]string, used map[string]bool) func(string) (string, *badValue) {
+	return func(text string) (string, *badValue) {
 		var b strings.Builder
 		for {
 			before, after, found := strings.Cut(text, "${")
@@ -230,13 +230,16 @@ func expander(env map[string]string, used map[string]bool) func(string) (string,
 			}
 			b.WriteString(before)
 			name, rest, found := strings.Cut(after, "}")
-			if !found || !isVariable(name) {
-				return b.String(), fmt.Errorf("${%s is not the name of a variable in braces", cut(name))
+			switch {
+			case !found:
+				return b.String(), bad("end the name with }, or write $${ for a literal ${", "${%s has no closing brace", cut(name))
+			case !isVariable(name):
+				return b.String(), bad("a name has letters, digits and _; write $${ for a literal ${", "${%s} is not a variable", cut(name))
 			}
 			used[name] = true
 			value, ok := env[name]
 			if !ok {
-				return b.String(), fmt.Errorf("the environment variable %s is not set", cut(name))
+				return b.String(), bad("set it, or write $${ for a literal ${", "the environment variable %s is not set", cut(name))
 			}
 			b.WriteString(value)
 			text = rest

@@ -70,7 +70,7 @@ func (n *node) get(key string) *node {
 // wrong, such as a key that stands twice.
 type treeBuilder struct {
 	file    string
-	expand  func(text string) (string, error)
+	expand  func(text string) (string, *badValue)
 	report  func(at place, key, message, hint string)
 	anchors map[string]anchor // the latest of each name, as the tree is walked in its order
 }
@@ -81,7 +81,7 @@ type anchor struct{ node *node }
 
 // parseTree parses data into a tree. A syntax error ends it: there is one
 // problem and no tree then. An empty file is a nil tree.
-func parseTree(file string, data []byte, expand func(string) (string, error), report func(place, string, string, string)) *node {
+func parseTree(file string, data []byte, expand func(string) (string, *badValue), report func(place, string, string, string)) *node {
 	b := &treeBuilder{file: file, expand: expand, report: report, anchors: map[string]anchor{}}
 	src, ok := b.source(data)
 	if !ok {
@@ -226,9 +226,9 @@ func (b *treeBuilder) scalar(tk *token.Token, text string) *node {
 	if !strings.Contains(text, "${") {
 		return &node{kind: scalar, at: at, text: text, shown: text}
 	}
-	expanded, err := b.expand(text)
-	if err != nil {
-		return spoilt(at, err.Error(), "set it, or write $${ for a literal ${")
+	expanded, wrong := b.expand(text)
+	if wrong != nil {
+		return spoilt(at, wrong.Error(), string(wrong.hint))
 	}
 	return &node{kind: scalar, at: at, text: expanded, shown: text}
 }
