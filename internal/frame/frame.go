@@ -132,7 +132,3 @@ func (r *Reader) Read(p []byte) (int, error) {
 
 // Left is the number of octets of the current payload still to be read.
 func (r *Reader) Left() int64 { return r.left }
-
-// Buffered is the number of octets that can be read without touching the
-// stream.
-func (r *Reader) Buffered() int { return r.src.Buffered() }

@@ -77,13 +77,6 @@ func (b *bounded) Close() error {
 	return err
 }
 
-// open is the number of connections.
-func (b *bounded) open() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return int64(len(b.conns))
-}
-
 // closeSilent closes the connections on which nothing was ever received.
 func (b *bounded) closeSilent() {
 	b.mu.Lock()

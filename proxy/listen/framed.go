@@ -73,14 +73,6 @@ func (l *Framed) Addr() net.Addr {
 	return l.ln.Addr()
 }
 
-// Connections is the number of open connections.
-func (l *Framed) Connections() int64 {
-	if l.ln == nil {
-		return 0
-	}
-	return l.ln.open()
-}
-
 // Close gives the address back when Run is never called. After Run it does
 // nothing.
 func (l *Framed) Close() error {
