@@ -212,7 +212,7 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 
 var headFault = &soapcodec.Fault{
 	Code:   soapcodec.CodeLimit,
-	Reason: "The header of the message is larger than what may be held of a message that streams.",
+	Reason: "The header, or one tag, of the message is larger than what may be held of a message that streams.",
 }
 
 // counted tells the call what a pass has seen, when it ends.
