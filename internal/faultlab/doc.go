@@ -32,7 +32,10 @@
 //
 // # Flags
 //
-//   - -faults 60s: how long TestFaults goes on; without it, a few seconds.
+//   - -faults 60s: how long TestFaults goes on; without it, a few seconds, and
+//     TestFrozen and most of TestFullDisk are left out.
+//   - -versus: run TestVersusQueue, which measures; -waiting N: with so many
+//     waiting messages for a start.
 //   - -kills, -cuts: at least this many kill -9 and power cuts in TestFaults
 //     and TestPowerCuts.
 //   - -outage N: messages of each run of TestOutageAndKill.

@@ -1,0 +1,130 @@
+package faultlab
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestFullDisk: a disk that fills up, by messages or by somebody else, makes
+// the gateway refuse messages before the store fails; it goes on delivering,
+// loses nothing, and takes messages again by itself once there is room. Where a
+// stranger takes the very last octet the store may fail while it notes a
+// delivery; it then stays closed, and loses nothing either: the next start has
+// everything.
+func TestFullDisk(t *testing.T) {
+	t.Run("by a stranger", func(t *testing.T) { fullDisk(t, 6<<20) })
+	if *faultTime == 0 {
+		return // the rest takes some seconds
+	}
+	t.Run("by messages", func(t *testing.T) { fullDisk(t, -1) })
+	t.Run("to the last octet", func(t *testing.T) { fullDisk(t, 0) })
+}
+
+// fullDisk fills a disk by messages, or lets a stranger leave only so much of it.
+func fullDisk(t *testing.T, leave int64) {
+	stranger := leave >= 0
+	l := newLab(t)
+	disk := mountDisk(t, 128<<20)
+	l.store = filepath.Join(disk.mount, "store")
+	nodes := l.site()
+	for _, n := range nodes {
+		n.down()
+	}
+	l.start()
+	l.send(16, 20, 0, 0, l.routes...).wait()
+	ballast := filepath.Join(disk.mount, "ballast")
+	if stranger {
+		fill(t, ballast, leave)
+	}
+	full := false
+	for range 200 {
+		if l.send(16, 20, 0, 0, "free").wait(); l.refusals() > 0 {
+			full = true
+			break
+		}
+	}
+	if !full {
+		t.Fatal("nothing was refused on a full disk")
+	}
+	if !l.gw.alive() {
+		t.Fatalf("the gateway died of a full disk: %v\n%s", l.gw.err, l.gw.tail())
+	}
+	_, acc, _ := l.rec.counts()
+	t.Logf("full with %d messages accepted", acc)
+
+	heal(nodes)
+	if leave != 0 {
+		l.drain(patience)
+	} else {
+		pause(2 * time.Second) // it delivers what it can
+	}
+	if stranger {
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if leave == 0 {
+		l.kill()
+		l.start()
+	}
+	if !eventually(patience, func() bool {
+		before := l.refusals()
+		l.send(1, 1, 0, 0, "free").wait()
+		return l.refusals() == before
+	}) {
+		t.Errorf("no message is accepted although there is room again\n%s", l.gw.tail())
+	}
+	l.send(16, 10, 0, 0, l.routes...).wait()
+	l.finish()
+}
+
+// fill writes until the disk has no room, and gives back so much.
+func fill(t *testing.T, name string, leave int64) {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, chunk := range []int{1 << 20, 4096} {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, chunk))
+		}
+	}
+	size, err := f.Seek(0, io.SeekCurrent)
+	if err == nil {
+		err = errors.Join(f.Truncate(size-leave), f.Sync())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refusals is how many messages were refused so far.
+func (l *lab) refusals() (n int) {
+	l.rec.mu.Lock()
+	defer l.rec.mu.Unlock()
+	for i := range l.rec.h.Ops {
+		if l.rec.h.Ops[i].Outcome == refused {
+			n++
+		}
+	}
+	return n
+}
+
+// drain waits until nothing waits any more.
+func (l *lab) drain(within time.Duration) {
+	l.t.Helper()
+	n := 0
+	if !eventually(within, func() bool {
+		var err error
+		_, n, err = l.gw.queues(l.routes)
+		return err == nil && n == 0
+	}) {
+		l.t.Errorf("%d messages wait after %v\n%s", n, within, l.gw.tail())
+	}
+}

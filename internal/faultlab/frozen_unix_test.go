@@ -1,0 +1,42 @@
+//go:build unix
+
+package faultlab
+
+import (
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestFrozen: a gateway that stands still for longer than any of its own
+// patience, as a paused virtual machine does, goes on as if nothing had been.
+func TestFrozen(t *testing.T) {
+	if *faultTime == 0 {
+		t.Skip("stands still for a while; -faults asks for it")
+	}
+	l := newLab(t)
+	nodes := l.site()
+	l.start()
+	for range 2 {
+		c := l.send(24, 0, 5*time.Millisecond, 200, l.routes...)
+		pause(l.between(500*time.Millisecond, time.Second))
+		l.rec.breach("", "SIGSTOP")
+		if err := l.gw.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		pause(12 * time.Second)
+		l.rec.breach("", "SIGCONT")
+		if err := l.gw.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		pause(time.Second)
+		c.halt()
+		before := l.refusals()
+		l.send(8, 10, 0, 0, l.routes...).wait()
+		if n := l.refusals() - before; n > 0 {
+			t.Fatalf("%d messages refused after the gateway was frozen\n%s", n, l.gw.tail())
+		}
+	}
+	heal(nodes)
+	l.finish()
+}
