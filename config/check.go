@@ -27,6 +27,7 @@ func (l *loader) check() {
 	l.checkNamespaces()
 	l.checkLimits(&l.cfg.Limits, "limits")
 	l.checkRoutes()
+	l.checkCircuits()
 	l.checkSites()
 	l.checkStore()
 }
@@ -234,6 +235,7 @@ func (l *loader) checkBackend(name string, b *Backend) {
 		l.needIf(b.Redirects != RedirectsPass, path+".redirects", message, hint)
 		l.needIf(b.Compress != CompressOff, path+".compress", message, hint)
 		l.needIf(!b.Proxy.IsZero(), path+".proxy", message, hint)
+		l.need(path+".queue_wait", message, "remove it: where all connections are in use, framed nodes get several messages over one")
 	}
 	l.checkFields(b.Headers, path+".headers")
 	if b.HashBy.Kind != "" && b.Balance != BalanceHash {
@@ -252,6 +254,9 @@ func (l *loader) checkBackend(name string, b *Backend) {
 		if ways != 1 {
 			l.need(path+".health", "needs one way to check", "set one of path, soap and tcp")
 		}
+	}
+	if b.QueueWait > b.ConnectTimeout {
+		l.need(path+".queue_wait", "is longer than connect_timeout, which bounds it", "make one of them longer or shorter")
 	}
 	if b.Probe.Initial > b.Probe.Max {
 		l.need(path+".probe", "initial is longer than max", "")

@@ -1,6 +1,44 @@
 package config
 
-import "reflect"
+import (
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// storing are the named backends that stored messages go to.
+func (c *Config) storing() map[string]bool {
+	names := map[string]bool{}
+	for i := range c.Routes {
+		if r := &c.Routes[i]; r.Delivery == DeliveryQueue && r.Backend != "" {
+			names[r.Backend] = true
+		}
+	}
+	return names
+}
+
+// checkCircuits checks the keys of backends that this version acts on for
+// stored messages alone.
+func (l *loader) checkCircuits() {
+	for i := range l.cfg.Routes {
+		if l.failed[l.items["routes"][i]+".delivery"] {
+			return // it may be queue
+		}
+	}
+	stored := l.cfg.storing()
+	var def Probe
+	l.setDefaults(reflect.ValueOf(&def).Elem())
+	for _, name := range slices.Sorted(maps.Keys(l.cfg.Backends)) {
+		if stored[name] {
+			continue
+		}
+		b, path := l.cfg.Backends[name], joined("backends", name)
+		l.need(path+".outlier.failures", "not available yet", "it counts for stored messages, and no route with delivery: queue has this backend")
+		const message, hint = "is for stored messages", "no route with delivery: queue has this backend, remove it"
+		l.needIf(b.Probe.Initial != def.Initial, path+".probe.initial", message, hint)
+		l.needIf(b.Probe.Max != def.Max, path+".probe.max", message, hint)
+	}
+}
 
 // checkDelivery checks the keys that say how messages of a route are delivered.
 // A key that is only for stored messages is a mistake on another route, where

@@ -11,7 +11,7 @@ import (
 var reservedPaths = []string{"/_gateway/", "/_site/", "/.well-known/acme-challenge/"}
 
 func (l *loader) checkRoutes() {
-	names, matches := map[string]string{}, map[string]string{}
+	names, matches := map[string]string{}, matchIndex{}
 	for i := range l.cfg.Routes {
 		r := &l.cfg.Routes[i]
 		path := l.items["routes"][i]
@@ -58,7 +58,7 @@ func (l *loader) checkDestination(r *Route, path string) {
 	l.checkNodes(r.To, path+".to")
 }
 
-func (l *loader) checkMatch(r *Route, path string, seen map[string]string) {
+func (l *loader) checkMatch(r *Route, path string, seen matchIndex) {
 	m := &r.Match
 	key := path + ".match"
 	if m.None {
@@ -88,16 +88,15 @@ func (l *loader) checkMatch(r *Route, path string, seen map[string]string) {
 	if l.failed[key] || l.failedBelow[key] {
 		return
 	}
-	// fmt prints maps in the order of their keys. Action is a pointer.
-	same := fmt.Sprintf("%q %v %v %v %q", m.Host, m.Path, m.Action != nil, m.Operation, m.Headers)
-	if m.Action != nil {
-		same += fmt.Sprintf("%q", *m.Action)
+	named := slices.ContainsFunc(l.cfg.Listeners, func(ls Listener) bool { return ls.Route == r.Name })
+	first, same := seen.covering(m)
+	switch first = l.shownKey(first); {
+	case same:
+		l.report(l.placeOf(key), path, fmt.Sprintf("matches the same messages as %s, which comes first", first), "add a condition, or remove one of them")
+	case first != "" && !named:
+		l.report(l.placeOf(key), path, fmt.Sprintf("no message reaches this route, %s takes them all before it", first), "put it above "+first+", or give that one a condition more")
 	}
-	if first, twice := seen[same]; twice {
-		l.report(l.placeOf(key), path, fmt.Sprintf("matches the same messages as %s, which comes first", l.shownKey(first)), "add a condition, or remove one of them")
-		return
-	}
-	seen[same] = path
+	seen.add(m, path)
 }
 
 func (l *loader) checkMethods(r *Route, path string) {

@@ -227,6 +227,14 @@ func (l *loader) finish() {
 	if !l.isSet("limits.buffer") && !c.Limits.MaxMessage.None() {
 		l.boundBuffer(&c.Limits, "limits")
 	}
+	for name, b := range c.Backends {
+		if path := joined("backends", name); !l.isSet(path+".queue_wait") && b.QueueWait > b.ConnectTimeout {
+			b.QueueWait = b.ConnectTimeout
+			if shown, ok := l.hidden[path+".connect_timeout"]; ok {
+				l.hidden[path+".queue_wait"] = shown
+			}
+		}
+	}
 	for i := range c.Routes {
 		r := &c.Routes[i]
 		path := l.items["routes"][i]

@@ -34,7 +34,6 @@ var notYet = []unbuilt{
 	{"backends.*.outlier.within", nil, "failures counts those in a row, however far apart"},
 	{"backends.*.outlier.eject", nil, "a backend that is down is tried again on the clock of probe"},
 	{"backends.*.max_concurrency", is(Count(none)), "max_connections works"},
-	{"backends.*.queue_wait", nil, "max_connections works"},
 	{"backends.*.proxy", isZero, "nodes are connected to directly"},
 	{"backends.*.resolve", nil, "names are looked up for each new connection"},
 	{"backends.*.redirects", is(RedirectsPass), "redirects are passed to the caller"},

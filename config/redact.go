@@ -17,7 +17,13 @@ import (
 // written. Keys that this version does not act on are left
 // out, so that without secrets the text loads again to the same values.
 func (c *Config) Redacted() []byte {
-	p := yamlPrinter{meta: c.meta}
+	p := yamlPrinter{meta: c.meta, idle: map[string]bool{}}
+	stored := c.storing()
+	for name := range c.Backends {
+		path := joined("backends", name)
+		p.idle[path+".outlier"] = !stored[name]
+		p.idle[path+".queue_wait"] = !anyNode(c.Backends[name].Nodes, func(n NodeURL) bool { return !n.Framed() })
+	}
 	p.structFields(reflect.ValueOf(c).Elem(), "", "", 0)
 	return p.buf.Bytes()
 }
@@ -26,6 +32,7 @@ func (c *Config) Redacted() []byte {
 type yamlPrinter struct {
 	buf  bytes.Buffer
 	meta *meta
+	idle map[string]bool // keys without effect here, which would be refused
 }
 
 func (p *yamlPrinter) indent(depth int) { p.buf.WriteString(strings.Repeat("  ", depth)) }
@@ -41,6 +48,9 @@ func (p *yamlPrinter) structFields(v reflect.Value, path, schema string, depth i
 
 // field writes one key, unless it holds nothing or cannot be set.
 func (p *yamlPrinter) field(v reflect.Value, key, path, schema string, depth int) bool {
+	if p.idle[path] {
+		return false
+	}
 	if u, exact := findUnbuilt(schema); u != nil && (!exact || u.fine == nil || !u.fine(v.Interface())) || isNothing(v) {
 		return false
 	}

@@ -352,6 +352,9 @@ const maxSecret = 64 << 10
 func (l *loader) secret(text string) (Secret, error) {
 	path, found := strings.CutPrefix(text, "file:")
 	if !found {
+		if strings.TrimSpace(text) == "" {
+			return Secret{}, bad("give it a value, or remove the key", "must not be empty")
+		}
 		return NewSecret(text), nil
 	}
 	if path == "" {
@@ -376,7 +379,7 @@ func (l *loader) secret(text string) (Secret, error) {
 		return Secret{}, bad("", "the file of the secret has more than %v", fixed(Size(maxSecret).String()))
 	}
 	value := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
-	if value == "" {
+	if strings.TrimSpace(value) == "" {
 		return Secret{}, bad("", "the file of the secret is empty")
 	}
 	return Secret{value: value, file: path}, nil
