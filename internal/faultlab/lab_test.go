@@ -135,7 +135,11 @@ store: {dir: %q, min_free: 16MiB}
 backends:
 `, l.store)
 	for _, p := range plans {
-		fmt.Fprintf(&b, "  %s: {nodes: [%q], timeout: 2s, connect_timeout: 1s, probe: {initial: 100ms, max: 500ms}}\n", p.name, p.node.url("/"+p.name))
+		probe := ", probe: {initial: 100ms, max: 500ms}"
+		if p.sync {
+			probe = "" // is for stored messages
+		}
+		fmt.Fprintf(&b, "  %s: {nodes: [%q], timeout: 2s, connect_timeout: 1s%s}\n", p.name, p.node.url("/"+p.name), probe)
 	}
 	b.WriteString("routes:\n")
 	for _, p := range plans {
