@@ -275,9 +275,12 @@ func (c *committer) write(first *job) error {
 	}
 	// One timer per group; health is looked at while acknowledgements are late,
 	// because a log that can not write any more may simply stay silent.
-	late := time.NewTicker(ackTimeout / 20)
+	// Ticks are counted and not time: a process that is frozen, as on a paused
+	// machine, misses them, and has not waited in vain.
+	const patience = 20
+	late := time.NewTicker(ackTimeout / patience)
 	defer late.Stop()
-	last := time.Now()
+	quiet := 0
 	for {
 		in := c.in
 		if len(c.group) == cap(c.group) || octets >= groupBytes {
@@ -300,7 +303,7 @@ func (c *committer) write(first *job) error {
 				return fmt.Errorf("acknowledgement of record %d in a group of %d", a.slot, len(c.group))
 			}
 			open--
-			last = time.Now()
+			quiet = 0
 			j := c.group[a.slot]
 			j.seq, j.err = a.seq, a.err
 			if a.err != nil && !errors.Is(a.err, ErrFull) && !errors.Is(a.err, ErrTooLarge) {
@@ -314,7 +317,7 @@ func (c *committer) write(first *job) error {
 			if err := c.log.healthy(); err != nil {
 				return err
 			}
-			if time.Since(last) >= ackTimeout {
+			if quiet++; quiet >= patience {
 				return fmt.Errorf("%d records are not acknowledged after %v", open, ackTimeout)
 			}
 		}

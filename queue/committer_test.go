@@ -20,6 +20,7 @@ type scriptLog struct {
 	next    uint64
 	acked   uint64 // highest acknowledged
 	sick    error
+	frozen  time.Duration // for so long nothing moves when health is asked for first
 }
 
 func newScriptLog() *scriptLog { return &scriptLog{ch: make(chan ack, 2*groupCount)} }
@@ -52,8 +53,11 @@ func (l *scriptLog) acks() <-chan ack { return l.ch }
 
 func (l *scriptLog) healthy() error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sick
+	sick, frozen := l.sick, l.frozen
+	l.frozen = 0
+	l.mu.Unlock()
+	time.Sleep(frozen)
+	return sick
 }
 
 // groupRig is a committer on a scriptLog and a disk whose sync takes a second.
@@ -155,6 +159,25 @@ func TestCommitterLate(t *testing.T) {
 }
 
 // TestCommitterRefusal: a definite refusal is that of one record only.
+// TestCommitterFrozen: a process that stood still for longer than the log may
+// take, as on a paused machine, has not waited for the log that long.
+func TestCommitterFrozen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startGroupRig(t)
+		r.log.takes = ackTimeout / 2
+		r.log.frozen = 3 * ackTimeout
+		if err := r.put(t.Context(), "a"); err != nil {
+			t.Errorf("put: got %v, want nil", err)
+		}
+		if err := r.put(t.Context(), "b"); err != nil {
+			t.Errorf("put afterwards: got %v, want nil", err)
+		}
+		if r.failure != nil {
+			t.Errorf("the store was given up: %v", r.failure)
+		}
+	})
+}
+
 func TestCommitterRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startGroupRig(t)

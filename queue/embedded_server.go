@@ -183,6 +183,17 @@ func (j *js) healthy() error {
 	return nil
 }
 
+// request asks once more when no answer came in time: a process that was frozen
+// for so long, as on a paused machine, wakes up to a deadline that is over
+// though nobody was slow. Each request of ours may be made twice.
+func (j *js) request(subject string, body []byte) (*nats.Msg, error) {
+	m, err := j.api.Request(subject, body, requestTimeout)
+	if errors.Is(err, nats.ErrTimeout) {
+		m, err = j.api.Request(subject, body, requestTimeout)
+	}
+	return m, err
+}
+
 // call makes one request of the JetStream API and reads the answer into out.
 func (j *js) call(api string, in, out any) error {
 	var body []byte
@@ -192,7 +203,7 @@ func (j *js) call(api string, in, out any) error {
 			return err
 		}
 	}
-	m, err := j.api.Request("$JS.API."+api, body, requestTimeout)
+	m, err := j.request("$JS.API."+api, body)
 	if err != nil {
 		return fmt.Errorf("jetstream: %s: %w", api, err)
 	}
@@ -276,7 +287,7 @@ func (j *js) get(stream string, seq uint64, subject string) (*nats.Msg, error) {
 	} else {
 		req = `{"seq":` + strconv.FormatUint(seq, 10) + `}`
 	}
-	m, err := j.api.Request("$JS.API.DIRECT.GET."+stream, []byte(req), requestTimeout)
+	m, err := j.request("$JS.API.DIRECT.GET."+stream, []byte(req))
 	if err != nil {
 		return nil, fmt.Errorf("jetstream: read %s: %w", stream, err)
 	}
@@ -321,6 +332,9 @@ func (j *js) remove(stream string, seqs []uint64) error {
 	open := 0
 	wait := func() error {
 		m, err := sub.NextMsg(requestTimeout)
+		if errors.Is(err, nats.ErrTimeout) { // as in request
+			m, err = sub.NextMsg(requestTimeout)
+		}
 		if err != nil {
 			return fmt.Errorf("jetstream: delete: %w", err)
 		}
