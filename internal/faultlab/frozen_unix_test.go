@@ -17,14 +17,14 @@ func TestFrozen(t *testing.T) {
 	l := newLab(t)
 	nodes := l.site()
 	l.start()
-	for range 2 {
+	for _, d := range []time.Duration{12 * time.Second, 35 * time.Second} { // more than an acknowledgement, and than a request, may take
 		c := l.send(24, 0, 5*time.Millisecond, 200, l.routes...)
 		pause(l.between(500*time.Millisecond, time.Second))
 		l.rec.breach("", "SIGSTOP")
 		if err := l.gw.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		pause(12 * time.Second)
+		pause(d)
 		l.rec.breach("", "SIGCONT")
 		if err := l.gw.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
