@@ -14,8 +14,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -399,5 +399,20 @@ func TestProgress(t *testing.T) {
 	r.wipe()
 	if got := stderr.String(); strings.Count(got, "\r") != 2 {
 		t.Errorf("wipe: got %q, want the line overwritten once", got)
+	}
+}
+
+// Percentiles are nearest ranks: of few times the 99th is the longest.
+func TestPercentile(t *testing.T) {
+	for _, tt := range []struct{ n, p, want int }{
+		{1, 50, 1}, {1, 99, 1}, {2, 50, 1}, {2, 99, 2}, {3, 50, 2}, {10, 99, 10}, {99, 99, 99}, {100, 99, 99}, {100, 50, 50}, {101, 99, 100}, {1000, 99, 990},
+	} {
+		var times []time.Duration
+		for i := range tt.n {
+			times = append(times, time.Duration(i+1))
+		}
+		if got := percentile(times, tt.p); got != time.Duration(tt.want) {
+			t.Errorf("percentile %d of %d: got %d, want %d", tt.p, tt.n, got, tt.want)
+		}
 	}
 }
