@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
 
 // check reports what is wrong between keys. It runs on the completed
@@ -255,6 +256,8 @@ func (l *loader) checkBackend(name string, b *Backend) {
 			l.need(path+".health", "needs one way to check", "set one of path, soap and tcp")
 		}
 	}
+	// A shorter one would also end before a free connection is taken.
+	l.needIf(b.QueueWait < Duration(time.Millisecond), path+".queue_wait", "is too short", "write at least 1ms")
 	if b.QueueWait > b.ConnectTimeout {
 		l.need(path+".queue_wait", "is longer than connect_timeout, which bounds it", "make one of them longer or shorter")
 	}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -262,6 +263,10 @@ func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
+// upwards is a segment that some server takes for ".."; requests with one are
+// not routed.
+var upwards = regexp.MustCompile(`(?i)(?:/|%2f|%5c)(?:\.|%2e){2}(?:$|;|/|%2f|%5c)`)
+
 // parsePathPattern parses an exact path or /prefix/*.
 func parsePathPattern(text, _ string, _ rules) (PathPattern, error) {
 	p := PathPattern{Path: text}
@@ -276,6 +281,10 @@ func parsePathPattern(text, _ string, _ rules) (PathPattern, error) {
 	}
 	if err := checkPath(p.Path); err != nil {
 		return PathPattern{}, err
+	}
+	if up := upwards.FindString(p.Path); up != "" {
+		return PathPattern{}, bad("write the path that is meant", "the path has %s, which reads as .. and is refused in every request", quote(up)).
+			hidden("the path has a segment that reads as .. and is refused in every request")
 	}
 	return p, nil
 }

@@ -28,7 +28,7 @@ type Backend struct {
 	// MaxConcurrency is how many exchanges run at once.
 	MaxConcurrency Count `yaml:"max_concurrency" default:"none" rules:"none"`
 	// QueueWait is how long an exchange waits for a free place.
-	QueueWait Duration `yaml:"queue_wait" default:"100ms" rules:"zero"`
+	QueueWait Duration `yaml:"queue_wait" default:"100ms"`
 	// TLS is for https and framed+tls nodes; nil is the system's authorities
 	// and no certificate of our own.
 	TLS *ClientTLS `yaml:"tls"`

@@ -125,7 +125,7 @@ func build(cfg *config.Config, old pools) (pools, *proxy.Table, config.Problems)
 		for _, p := range pools.without(old) {
 			p.close()
 		}
-		return nil, nil, config.Problems{cfg.Problem("routes", err.Error(), "")}
+		return nil, nil, tableProblems(cfg, pools, err)
 	}
 	return pools, table, nil
 }

@@ -45,7 +45,7 @@ func newListeners(cfg *config.Config, srv proxy.Server, log *slog.Logger) ([]*li
 		l := &cfg.Listeners[i]
 		t, err := newTransport(l, sizes, srv, log.With("listener", l.Name))
 		if err != nil {
-			problems = append(problems, cfg.Problem("listeners."+l.Name, err.Error(), ""))
+			problems = append(problems, refusals(cfg, "listeners."+l.Name, err)...)
 			continue
 		}
 		made = append(made, &listener{t, l.Name, l.Protocol})
@@ -122,6 +122,9 @@ func addressProblem(cfg *config.Config, key string, err error) config.Problem {
 	if e, ok := errors.AsType[*net.OpError](err); ok {
 		// "listen tcp 127.0.0.1:80: " is what the key says already.
 		err = e.Err
+	}
+	if e, ok := errors.AsType[*net.DNSError](err); ok {
+		err = errors.New(e.Err) // the name may have come from a variable
 	}
 	if inUse(err) {
 		hint = "another program listens there, or another gateway"

@@ -118,7 +118,7 @@ type builder struct {
 
 // wrong notes a problem at a key.
 func (b *builder) wrong(key string, err error) {
-	b.problems = append(b.problems, b.cfg.Problem(key, err.Error(), ""))
+	b.problems = append(b.problems, refusals(b.cfg, key, err)...)
 }
 
 func (b *builder) add(key, name string, c *config.Backend) {
