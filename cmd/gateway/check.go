@@ -54,6 +54,10 @@ func (c *cli) runCheck(file string) error {
 	}
 	problems, wrong := errors.AsType[config.Problems](err)
 	if err != nil && !wrong {
+		if e, ok := errors.AsType[*problem](err); ok && c.json {
+			problems = config.Problems{{File: file, Message: e.Error(), Hint: e.hint}}
+			return c.checkJSON(nil, file, problems)
+		}
 		return err
 	}
 	if c.json {

@@ -47,6 +47,7 @@ var errReported = errors.New("reported")
 
 // root returns the tree of commands.
 func (c *cli) root() *cobra.Command {
+	var showVersion bool
 	root := &cobra.Command{
 		Use:   "gateway",
 		Short: "a reverse proxy for SOAP with reliable delivery",
@@ -56,6 +57,9 @@ func (c *cli) root() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if showVersion && len(args) == 0 {
+				return c.printVersion()
+			}
 			if len(args) > 0 {
 				return &usageError{fmt.Sprintf("unknown command %.40q", args[0]), c.suggestCommand(cmd, args[0])}
 			}
@@ -70,6 +74,7 @@ func (c *cli) root() *cobra.Command {
 	root.SetOut(c.stdout)
 	root.SetErr(c.stderr)
 	root.SetFlagErrorFunc(flagError)
+	root.Flags().BoolVar(&showVersion, "version", false, "print version, commit and Go version")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2
 	root.PersistentFlags().BoolVar(&c.json, "json", false, "print results as JSON")
@@ -160,7 +165,19 @@ func flagError(cmd *cobra.Command, err error) error {
 			hint = "did you mean --" + near + "?"
 		}
 	}
-	return &usageError{cmd.Name() + ": " + err.Error(), hint}
+	message := err.Error()
+	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		flag := "--" + e.GetFlag().Name
+		if s := e.GetFlag().Shorthand; s != "" {
+			flag = "-" + s + ", " + flag
+		}
+		want := map[string]string{"int": "a whole number", "duration": "a time such as 30s", "bool": "true or false"}[e.GetFlag().Value.Type()]
+		if want == "" {
+			want = "another value"
+		}
+		message = fmt.Sprintf("%s: got %.40q, want %s", flag, e.GetValue(), want)
+	}
+	return &usageError{cmd.Name() + ": " + message, hint}
 }
 
 func flagNames(cmd *cobra.Command) (names []string) {

@@ -34,6 +34,7 @@ type sendFlags struct {
 type plan struct {
 	target   *target
 	messages []*message // in order; never empty
+	unread   int        // files of folders that could not be read, which were reported
 	times    int        // how often all of them are sent
 	conns    int
 	interval time.Duration // between two sends; 0 is as fast as it goes
@@ -138,7 +139,7 @@ func (c *cli) plan(cmd *cobra.Command, f *sendFlags, args []string) (*plan, erro
 	if err != nil {
 		return nil, err
 	}
-	p.messages, err = c.messages(args, version)
+	p.messages, p.unread, err = c.messages(args, version)
 	return p, err
 }
 

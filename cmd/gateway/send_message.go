@@ -22,39 +22,47 @@ type message struct {
 }
 
 // messages reads every file, every *.xml of every folder in the order of their
-// names, and stdin for "-". version is that of --soap, V0 if it was not given.
-func (c *cli) messages(args []string, version soapcodec.Version) ([]*message, error) {
+// names, and stdin for "-". What cannot be read of a folder is reported and
+// counted in unread. version is that of --soap, V0 if it was not given.
+func (c *cli) messages(args []string, version soapcodec.Version) (list []*message, unread int, _ error) {
 	if len(args) == 0 {
-		return nil, &usageError{"send: no FILE given", "name files or folders, or - for stdin"}
+		return nil, 0, &usageError{"send: no FILE given", "name files or folders, or - for stdin"}
 	}
-	var list []*message
 	for i, arg := range args {
 		if arg == "-" {
 			for _, earlier := range args[:i] {
 				if earlier == "-" {
-					return nil, &usageError{"send: stdin can be read once only", ""}
+					return nil, 0, &usageError{"send: stdin can be read once only", ""}
 				}
 			}
 			body, err := io.ReadAll(c.stdin)
 			if err != nil {
-				return nil, &problem{fmt.Errorf("send: stdin: %w", err), ""}
+				return nil, 0, &problem{fmt.Errorf("send: stdin: %w", err), ""}
 			}
 			list = append(list, c.newMessage("-", body, version))
 			continue
 		}
 		files, err := filesOf(arg)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		for _, f := range files {
 			body, err := os.ReadFile(f)
-			if err != nil {
-				return nil, &problem{fmt.Errorf("send: %w", err), ""}
+			switch {
+			case err != nil && f != arg: // the others of the folder can be sent
+				c.complain("send: "+err.Error(), "")
+				unread++
+				continue
+			case err != nil:
+				return nil, 0, &problem{fmt.Errorf("send: %w", err), ""}
 			}
 			list = append(list, c.newMessage(f, body, version))
 		}
 	}
-	return list, nil
+	if len(list) == 0 {
+		return nil, 0, errReported // every file was told
+	}
+	return list, unread, nil
 }
 
 // filesOf returns arg itself, or for a folder its *.xml.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -24,11 +26,12 @@ type report struct {
 	drawn  bool          // a line of progress is on the screen
 
 	faults, failed int
+	unread         int // files that could not be read, which were reported
 	times          []time.Duration
 }
 
 func (c *cli) newReport(p *plan) *report {
-	r := &report{c: c, total: p.total(), single: p.total() == 1, every: 5 * time.Second}
+	r := &report{c: c, total: p.total(), unread: p.unread, single: p.total() == 1, every: 5 * time.Second}
 	// Where results scroll by on the same screen they are progress enough.
 	if telemetry.IsTerminal(c.stderr) && !telemetry.IsTerminal(c.stdout) {
 		r.every, r.live = 200*time.Millisecond, true
@@ -91,7 +94,7 @@ func (r *report) add(o *outcome) error {
 		text += ", id " + o.answer.id
 	}
 	if o.answer.fault != "" {
-		text += ", fault " + o.answer.fault
+		text += ", fault " + strings.TrimSuffix(o.answer.fault, ".")
 	}
 	_, err := fmt.Fprintf(r.c.stdout, "%s: %s, %s, %.1f ms\n", o.message.name, text, count(len(o.answer.body), "byte"), ms(o.took))
 	return err
@@ -183,7 +186,7 @@ func (r *report) finish(took time.Duration, interrupted bool) error {
 		r.c.complain(fmt.Sprintf("send: interrupted, %d of %d not sent", r.total-len(r.times), r.total), "")
 		return errReported
 	}
-	if r.faults+r.failed > 0 {
+	if r.faults+r.failed+r.unread > 0 {
 		return errReported
 	}
 	return nil
@@ -197,9 +200,15 @@ func (r *report) summary(took time.Duration) sentSummary {
 	}
 	if n > 0 {
 		slices.Sort(r.times)
-		s.P50, s.P99, s.Max = ms(r.times[(n-1)*50/100]), ms(r.times[(n-1)*99/100]), ms(r.times[n-1])
+		s.P50, s.P99, s.Max = ms(percentile(r.times, 50)), ms(percentile(r.times, 99)), ms(r.times[n-1])
 	}
 	return s
+}
+
+// percentile is the nearest rank: the least of sorted times that p percent of
+// them do not exceed.
+func percentile(sorted []time.Duration, p int) time.Duration {
+	return sorted[max((len(sorted)*p+99)/100, 1)-1]
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -211,6 +220,9 @@ func describe(err error) string {
 	}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
+		if e, ok := errors.AsType[*net.OpError](err); ok && e.Addr != nil {
+			return e.Addr.String() + ": connection refused"
+		}
 		return "connection refused"
 	case err == io.EOF:
 		return "the connection was closed without an answer"
@@ -222,6 +234,12 @@ func describe(err error) string {
 func hintFor(err error) string {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return "is the gateway running, and is the port right?"
+	}
+	if strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+		return "there is no TLS at this port, write http:// in --to"
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return "there is no TLS at this port, write http:// or framed:// in --to"
 	}
 	return ""
 }

@@ -335,9 +335,6 @@ func (failing) Write([]byte) (int, error) { return 0, errors.New("no space left"
 func TestSendStdoutFails(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
 	defer srv.Close()
-	// The first use of os/signal starts a goroutine that stays.
-	_, stop := signal.NotifyContext(t.Context(), os.Interrupt)
-	stop()
 	before := goroutines()
 	var stderr bytes.Buffer
 	code := exec(t.Context(), []string{"send", "--to", srv.URL, "-n", "50", "-C", "4", "-"}, nil, strings.NewReader(hello11), failing{}, &stderr)

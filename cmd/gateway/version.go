@@ -61,14 +61,16 @@ func (c *cli) versionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "print version, commit and Go version",
 		Args:  noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			b := buildInfo()
-			if c.json {
-				return c.printJSON(b)
-			}
-			_, err := fmt.Fprintf(c.stdout, "gateway %s\ncommit  %s\ngo      %s %s/%s\n",
-				b.Version, cmp.Or(b.Commit, "unknown"), b.Go, b.OS, b.Arch)
-			return err
-		},
+		RunE:  func(*cobra.Command, []string) error { return c.printVersion() },
 	}
+}
+
+func (c *cli) printVersion() error {
+	b := buildInfo()
+	if c.json {
+		return c.printJSON(b)
+	}
+	_, err := fmt.Fprintf(c.stdout, "gateway %s\ncommit  %s\ngo      %s %s/%s\n",
+		b.Version, cmp.Or(b.Commit, "unknown"), b.Go, b.OS, b.Arch)
+	return err
 }
