@@ -51,8 +51,6 @@ func (l *loader) checkDelivery(r *Route, path string) {
 		return
 	}
 	if r.Delivery == DeliveryQueue {
-		// The start of an attempt is not yet recorded before its first octet.
-		l.needIf(r.Assurance != AtLeastOnce, path+".assurance", "not available yet", "queue routes are at-least-once")
 		return
 	}
 	l.needIf(r.Assurance != AtMostOnce, path+".assurance", "not available yet", "sync routes are at-most-once")

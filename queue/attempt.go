@@ -14,6 +14,10 @@ const (
 	ReasonPermanent = "permanent" // an answer that no retry can mend
 	ReasonExpired   = "expired"   // not delivered within retry.expire
 	ReasonAttempts  = "attempts"  // retry.attempts are spent
+
+	// ReasonUnknown: the destination may have processed the message, and it is
+	// to be delivered at most once.
+	ReasonUnknown = "outcome-unknown"
 )
 
 // keptAttempts is how many attempts of a message are remembered: the first, the
@@ -24,7 +28,8 @@ const keptAttempts = 50
 func (q *Queue) attempt(run *running, d *destState, it *item) {
 	q.mu.Lock()
 	r := it.route
-	policy := r.cfg.Retry
+	policy, once := r.cfg.Retry, r.cfg.AtMostOnce
+	open := once && it.admit()
 	expired := policy.Expired(time.Since(it.accepted))
 	m := it.hot
 	if m != nil {
@@ -34,6 +39,10 @@ func (q *Queue) attempt(run *running, d *destState, it *item) {
 	del := &Delivery{Attempt: it.attempts() + 1, PossibleDuplicate: it.maybe}
 	q.mu.Unlock()
 
+	if open {
+		q.burial(d, it, m, ReasonUnknown, openText, Outcome{})
+		return
+	}
 	if expired {
 		q.burial(d, it, m, ReasonExpired, expiredText, Outcome{})
 		return
@@ -45,23 +54,77 @@ func (q *Queue) attempt(run *running, d *destState, it *item) {
 			return
 		}
 	}
+	if once {
+		if err := q.begin(it, del.Attempt); err != nil {
+			q.postpone(d, it, fmt.Sprintf("the attempt could not be noted: %v", err))
+			return
+		}
+	}
 	del.Message = m
 	began := time.Now()
 	o := q.deliv.Deliver(run.work, del)
 	q.finish(d, it, m, del.Attempt, o, time.Since(began))
 }
 
+const openText = "an attempt had begun when the gateway stopped, and its end is not known"
+
+// begin notes durably that an attempt begins.
+func (q *Queue) begin(it *item, n int) error {
+	a := AttemptRecord{N: n, At: time.Now(), Open: true}
+	a.Reply, a.ReplyType = q.lastReply(it)
+	q.mu.Lock()
+	h := append(slices.Clone(it.history), a)
+	it.noted = true
+	q.mu.Unlock()
+	if err := q.store.SaveAttempts(it.id, h); err != nil {
+		return err
+	}
+	return q.store.Sync(context.Background())
+}
+
+// recorded reports whether the store has attempts of the message.
+func (it *item) recorded() bool { return it.noted || len(it.history) > 0 }
+
+// admit reports whether an attempt of an earlier run has no end, and makes it
+// one that may have been processed.
+func (it *item) admit() bool {
+	h := slices.Clone(it.history)
+	found := false
+	for i := range h {
+		if h[i].Open {
+			h[i].Open, h[i].Maybe, h[i].Reason = false, true, openText
+			found = true
+		}
+	}
+	if found {
+		it.history = h
+	}
+	return found
+}
+
+// postponed is how long a message waits after a failure of the store.
+const postponed = time.Minute
+
+// postpone makes a message wait because the store could not keep up with it.
+func (q *Queue) postpone(d *destState, it *item, why string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	it.route.last = why
+	it.due, it.down = time.Now().Add(postponed), false
+	q.back(d, it)
+}
+
 // finish draws the consequences of an attempt.
 func (q *Queue) finish(d *destState, it *item, m *Message, n int, o Outcome, took time.Duration) {
 	if o.Verdict == Aborted {
-		q.aborted(d, it, o)
+		q.aborted(d, it, m, n, o)
 		return
 	}
 	now := time.Now()
 	q.mu.Lock()
 	q.opt.Observer.Attempted(it.route.name, o, took)
 	q.health(d, o, now, d.recall(it))
-	policy := it.route.cfg.Retry
+	policy, once := it.route.cfg.Retry, it.route.cfg.AtMostOnce
 	q.mu.Unlock()
 
 	record := AttemptRecord{N: n, At: now, Status: o.Status, Reason: o.Reason, Maybe: o.Maybe}
@@ -71,6 +134,9 @@ func (q *Queue) finish(d *destState, it *item, m *Message, n int, o Outcome, too
 	case o.Verdict == Dead:
 		q.remember(it, record)
 		q.burial(d, it, m, ReasonPermanent, o.Reason, o)
+	case once && o.Maybe:
+		q.remember(it, record)
+		q.burial(d, it, m, ReasonUnknown, o.Reason, o)
 	case policy.Spent(n):
 		q.remember(it, record)
 		q.burial(d, it, m, ReasonAttempts, o.Reason, o)
@@ -104,7 +170,7 @@ func (q *Queue) health(d *destState, o Outcome, now time.Time, scout bool) {
 func (q *Queue) done(d *destState, it *item) {
 	q.mu.Lock()
 	q.opt.Observer.Finished(it.route.name, time.Since(it.accepted))
-	recorded := len(it.history) > 0
+	recorded := it.recorded()
 	q.end(d, it)
 	q.mu.Unlock()
 	q.remove(it, recorded)
@@ -239,9 +305,22 @@ func (q *Queue) back(d *destState, it *item) {
 
 // aborted returns a message whose attempt was cut off by the stop: the attempt
 // does not count, but it may have been processed.
-func (q *Queue) aborted(d *destState, it *item, o Outcome) {
-	if o.Maybe {
-		h := q.remember(it, AttemptRecord{At: time.Now(), Reason: "cut off by a stop of the gateway", Maybe: true})
+func (q *Queue) aborted(d *destState, it *item, m *Message, n int, o Outcome) {
+	q.mu.Lock()
+	once := it.route.cfg.AtMostOnce
+	h := it.history
+	q.mu.Unlock()
+	cut := AttemptRecord{At: time.Now(), Reason: "cut off by a stop of the gateway", Maybe: true}
+	switch {
+	case o.Maybe && once:
+		cut.N = n
+		q.remember(it, cut)
+		q.burial(d, it, m, ReasonUnknown, cut.Reason, o)
+		return
+	case o.Maybe:
+		h = q.remember(it, cut)
+	}
+	if o.Maybe || it.noted {
 		if err := q.store.SaveAttempts(it.id, h); err != nil && !errors.Is(err, ErrClosed) {
 			q.opt.Log.Warn("an attempt could not be recorded", "id", it.id, "err", err)
 		}
@@ -292,16 +371,12 @@ func (q *Queue) burial(d *destState, it *item, m *Message, reason, text string, 
 		if !errors.Is(err, ErrClosed) {
 			q.opt.Log.Error("a dead letter could not be stored; the message waits", "id", it.id, "err", err)
 		}
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		it.route.last = fmt.Sprintf("dead letter could not be stored: %v", err)
-		it.due, it.down = time.Now().Add(time.Minute), false
-		q.back(d, it)
+		q.postpone(d, it, fmt.Sprintf("dead letter could not be stored: %v", err))
 		return
 	}
 	q.opt.Log.Warn("dead letter", "id", it.id, "route", it.route.name, "reason", reason, "text", text, "attempts", it.attempts())
 	q.mu.Lock()
-	recorded := len(it.history) > 0
+	recorded := it.recorded()
 	q.opt.Observer.Died(it.route.name, reason)
 	q.end(d, it)
 	q.bury(dead, len(m.Body))

@@ -497,6 +497,14 @@ func (s *Embedded) value(subject string) (b []byte, seq uint64, err error) {
 	return m.Data, seq, nil
 }
 
+// Sync implements [Store].
+func (s *Embedded) Sync(ctx context.Context) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	return s.commit.do(ctx, &job{urgent: true})
+}
+
 // Info implements [Store].
 func (s *Embedded) Info() Info {
 	i := s.info

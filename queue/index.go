@@ -31,6 +31,8 @@ type item struct {
 	// down: the last attempt failed because the destination is unhealthy, so a
 	// recovery of the destination makes the message due at once.
 	down bool
+	// noted: the store has an attempt that history lacks, because it had begun.
+	noted bool
 	// replied: the store keeps an answer with the attempts.
 	replied bool
 	heap    int // index in routeState.delayed

@@ -413,6 +413,11 @@ func (s *Memory) State(name string) ([]byte, error) {
 	return slices.Clone(s.data.state[name]), nil
 }
 
+// Sync implements [Store].
+func (s *Memory) Sync(ctx context.Context) error {
+	return s.write(ctx, func() error { return nil }, nil)
+}
+
 // Info implements [Store].
 func (s *Memory) Info() Info {
 	s.mu.Lock()

@@ -111,6 +111,10 @@ type AttemptRecord struct {
 	Maybe     bool      `json:"maybe,omitempty"`
 	NotBefore time.Time `json:"not_before,omitzero"` // when the next attempt is due
 
+	// Open says that the attempt had begun and that its end is not known; only
+	// routes that deliver at most once note it, and only in a store.
+	Open bool `json:"open,omitempty"`
+
 	// Reply is the last answer so far, cut to 8 KiB. Only the newest record in
 	// a store has it: a message that expires while it waits dies with it.
 	Reply     []byte `json:"reply,omitempty"`

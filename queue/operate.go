@@ -107,7 +107,7 @@ func (q *Queue) Drop(ctx context.Context, id string) error {
 	}
 	recorded := false
 	if it != nil {
-		recorded = len(it.history) > 0
+		recorded = it.recorded()
 		q.end(nil, it)
 	}
 	q.mu.Unlock()

@@ -85,6 +85,11 @@ type Route struct {
 	Name        string
 	Destination string
 	Retry       retry.Policy // zero fields are defaults
+
+	// AtMostOnce gives no message to the destination again once it may have
+	// processed it: that an attempt begins is on the disk before its first
+	// octet, and an outcome that is not known makes a dead letter.
+	AtMostOnce bool
 }
 
 // Destination is what the queue must know of a backend.

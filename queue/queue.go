@@ -293,7 +293,7 @@ func (q *Queue) Load(ctx context.Context) error {
 		it.history, it.replied = histories[m.ID], replied[m.ID]
 		it.maybe = seq <= doubt
 		for _, a := range it.history {
-			it.maybe = it.maybe || a.Maybe
+			it.maybe = it.maybe || a.Maybe || a.Open
 			it.due = a.NotBefore
 		}
 		if it.due.Before(time.Now()) {

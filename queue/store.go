@@ -69,6 +69,9 @@ type Store interface {
 	SaveState(ctx context.Context, name string, value []byte) error
 	State(name string) ([]byte, error)
 
+	// Sync returns once everything that was written before is durable.
+	Sync(ctx context.Context) error
+
 	// Info describes the store.
 	Info() Info
 

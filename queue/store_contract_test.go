@@ -476,6 +476,9 @@ func contractAttempts(t *testing.T, mk storeMaker) {
 	if a, err := s.Attempts("m1"); err != nil || len(a) != 5 || a[4].Reason != "m1" {
 		t.Errorf("Attempts(m1): got %v, %v, want 5", a, err)
 	}
+	if err := s.Sync(t.Context()); err != nil {
+		t.Errorf("Sync: %v", err)
+	}
 	if a, err := s.Attempts("nobody"); err != nil || a != nil {
 		t.Errorf("Attempts(nobody): got %v, %v, want nothing", a, err)
 	}

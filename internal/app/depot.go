@@ -169,7 +169,11 @@ func queueRoutes(cfg *config.Config, has map[string]bool) (routes []queue.Route,
 			continue
 		}
 		name, b := cfg.BackendOf(r)
-		routes = append(routes, queue.Route{Name: r.Name, Destination: name, Retry: retryPolicy(&r.Retry)})
+		routes = append(routes, queue.Route{
+			Name: r.Name, Destination: name, Retry: retryPolicy(&r.Retry),
+			// The assurance of a route that has turned sync is not that of what it stored.
+			AtMostOnce: r.Delivery == config.DeliveryQueue && r.Assurance == config.AtMostOnce,
+		})
 		if known[name] {
 			continue
 		}

@@ -445,7 +445,7 @@ backends:
   b: {nodes: ["http://127.0.0.1:1"], max_connections: 7, outlier: {failures: 3}, probe: {initial: 1s, max: 9s}}
 routes:
   - {name: one, match: {path: /1}, backend: b, delivery: queue, retry: {attempts: 4}}
-  - {name: two, match: {path: /2}, backend: b, delivery: queue}
+  - {name: two, match: {path: /2}, backend: b, delivery: queue, assurance: at-most-once}
   - {name: three, match: {path: /3}, to: ["http://127.0.0.1:2"], delivery: queue}
   - {name: four, match: {path: /4}, backend: b}
   - {name: five, match: {path: /5}, to: ["http://127.0.0.1:2"]}
@@ -456,7 +456,7 @@ routes:
 	first.Attempts = 4
 	wantRoutes := []queue.Route{
 		{Name: "one", Destination: "b", Retry: first},
-		{Name: "two", Destination: "b", Retry: retries},
+		{Name: "two", Destination: "b", Retry: retries, AtMostOnce: true},
 		{Name: "three", Destination: "three", Retry: retries},
 		{Name: "five", Destination: "five", Retry: retries},
 	}
