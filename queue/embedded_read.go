@@ -185,12 +185,12 @@ func (s *Embedded) Scan(ctx context.Context, f func(seq uint64, m *Message, size
 			s.trim.again(r.seq) // noted as removed, but a crash came before the deed
 			return nil
 		}
-		m, err := decodeHead(r.header(headerMessage))
+		m, meta, err := decodeHead(r.header(headerMessage))
 		if err != nil { // let the caller see it: Get tells more
 			s.opt.Log.Error("a message of the log can not be read", "seq", r.seq, "err", err)
-			m = &Message{}
+			m, meta = &Message{}, 0
 		}
-		return f(r.seq, m, r.size)
+		return f(r.seq, m, r.size-meta)
 	})
 	if err != nil && err != stop { //nolint:errorlint // our own value, never wrapped
 		return err
@@ -252,7 +252,7 @@ func (s *Embedded) ScanDead(ctx context.Context, f func(d *DeadLetter, size int)
 			s.opt.Log.Error("a dead letter can not be read", "subject", r.subject, "err", err)
 			return nil
 		}
-		all = append(all, entry{d, r.size})
+		all = append(all, entry{d, bodyOfDead(r.header(headerDead))})
 		return nil
 	})
 	if err != nil {

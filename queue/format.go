@@ -259,13 +259,21 @@ func verify(header string, data []byte) error {
 	return nil
 }
 
-// decodeHead reads a message's header value without its data: neither Meta nor
-// Body is filled in, nor is the checksum compared.
-func decodeHead(header string) (*Message, error) {
+// decodeHead reads a message's header value without its data, of which meta
+// octets are Meta: neither Meta nor Body is filled in, nor is the checksum
+// compared.
+func decodeHead(header string) (m *Message, meta int, err error) {
 	f := fields{rest: header}
-	m, _ := f.message()
+	m, meta = f.message()
 	f.raw() // the checksum
-	return m, f.err
+	return m, meta, f.err
+}
+
+// bodyOfDead is the length of a dead letter's body, by its header value.
+func bodyOfDead(header string) int {
+	f := fields{rest: header}
+	f.message()
+	return f.number()
 }
 
 func decodeMessage(header string, data []byte) (*Message, error) {

@@ -75,7 +75,7 @@ func FuzzRecord(f *testing.F) {
 				t.Fatalf("decodeMessage(%q) gave what is not encoded: %v, %q", other, err, again)
 			}
 		}
-		_, _ = decodeHead(other)
+		_, _, _ = decodeHead(other)
 		_, _, _ = decodeDead(other, nil)
 		_, _ = decodeValue(other, body)
 	})

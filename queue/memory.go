@@ -257,11 +257,11 @@ func (s *Memory) Scan(ctx context.Context, f func(seq uint64, m *Message, size i
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		m, err := decodeHead(log[seq].header)
+		m, meta, err := decodeHead(log[seq].header)
 		if err != nil {
-			m = &Message{}
+			m, meta = &Message{}, 0
 		}
-		if err := f(seq, m, len(log[seq].data)); err != nil {
+		if err := f(seq, m, len(log[seq].data)-meta); err != nil {
 			return err
 		}
 	}
@@ -301,7 +301,7 @@ func (s *Memory) ScanDead(ctx context.Context, f func(d *DeadLetter, size int) e
 			continue
 		}
 		d.Meta, d.Body, d.Reply = nil, nil, nil
-		if err := f(d, len(dead[id].data)); err != nil {
+		if err := f(d, bodyOfDead(dead[id].header)); err != nil {
 			return err
 		}
 	}

@@ -45,12 +45,12 @@ type Store interface {
 	// durable with the next sync, not at once: after a crash a message may be there again.
 	Remove(seqs ...uint64) error
 
-	// Scan calls f in order for every message in the log at the time of the call, without its Body.
+	// Scan calls f in order for every message in the log at the time of the call, without its Meta and Body; size is that of the Body.
 	Scan(ctx context.Context, f func(seq uint64, m *Message, size int) error) error
 
 	// Bury keeps a dead letter under its message's id, replacing an older one, and returns once it is durable. It does not remove the message from the log.
 	Bury(ctx context.Context, d *DeadLetter) error
-	// ScanDead calls f for each dead letter, without Body and Reply, in order of ids.
+	// ScanDead calls f for each dead letter, without Meta, Body and Reply, in order of ids; size is that of the Body.
 	ScanDead(ctx context.Context, f func(d *DeadLetter, size int) error) error
 	// Dead reads one. ErrNotFound.
 	Dead(id string) (*DeadLetter, error)

@@ -114,7 +114,6 @@ func (a *adminQueue) Get(id string) (*admin.Detail, error) {
 		Entry: adminEntry(&d.Entry), Header: keptFields(d.Message.Meta), Envelope: d.Message.Body,
 		Reply: d.Reply, ReplyType: d.ReplyType,
 	}
-	out.Entry.Size = len(out.Envelope) // the index of dead letters counts the reply too
 	for _, r := range d.History {
 		out.Attempts = append(out.Attempts, admin.Attempt{
 			N: r.N, At: r.At, Status: r.Status, Reason: r.Reason, Maybe: r.Maybe, NotBefore: r.NotBefore,
