@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -85,12 +86,7 @@ func is(want any) func(any) bool { return func(v any) bool { return v == want } 
 
 func isOneOf(want ...any) func(any) bool {
 	return func(v any) bool {
-		for _, w := range want {
-			if v == w {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(want, v)
 	}
 }
 

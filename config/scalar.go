@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,11 +69,9 @@ func (l *loader) setScalar(v reflect.Value, text, shown string, r rules) error {
 	case *float64:
 		return store(p, parseFloat, text, shown, r)
 	case enum:
-		for _, value := range p.values() {
-			if value == text {
-				v.SetString(text)
-				return nil
-			}
+		if slices.Contains(p.values(), text) {
+			v.SetString(text)
+			return nil
 		}
 		return badWord(shown, p.values(), "%s is not a value of this key")
 	}
@@ -143,10 +142,8 @@ func parseInt(text, shown string, r rules) (int, error) {
 		return 0, bad(fixed(fmt.Sprintf("write %v to %v", r.lo, r.hi)), "%v is out of range", n)
 	}
 	if r.oneof != nil {
-		for _, v := range r.oneof {
-			if v == text {
-				return n, nil
-			}
+		if slices.Contains(r.oneof, text) {
+			return n, nil
 		}
 		return 0, bad(fixed("write "+strings.Join(r.oneof, " or ")), "%v is not a value of this key", n)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -608,9 +609,7 @@ func TestKill(t *testing.T) {
 		<-time.After(time.Duration(50+round*170) * time.Millisecond)
 		mu.Lock()
 		want := make(map[uint64]int, len(acked))
-		for seq, i := range acked {
-			want[seq] = i
-		}
+		maps.Copy(want, acked)
 		dir := copyStore(t, s.dir) // with mu held, so that nothing of want is removed meanwhile
 		mu.Unlock()
 		o := testOptions(t, dir)

@@ -113,7 +113,7 @@ func (j *js) heads(ctx context.Context, stream string, from uint64, f func(scann
 		if err := j.api.PublishRequest(next, inbox, request); err != nil {
 			return err
 		}
-		for n := 0; n < scanBatch; n++ {
+		for range scanBatch {
 			m, err := sub.NextMsgWithContext(ctx)
 			if err != nil {
 				return fmt.Errorf("queue: scan %s: %w", stream, err)

@@ -110,7 +110,7 @@ func checkMessage(t *testing.T, d *Decoder, name string, doc []byte) {
 	f := d.Facts()
 	// Where a message names both namespaces, the first is that of Envelope.
 	want := V11
-	if i := bytes.Index(doc, []byte(NS12)); i >= 0 && !bytes.Contains(doc[:i], []byte(NS11)) {
+	if before, _, ok := bytes.Cut(doc, []byte(NS12)); ok && !bytes.Contains(before, []byte(NS11)) {
 		want = V12
 	}
 	if f.Version != want {

@@ -55,9 +55,10 @@ func dump(f *Facts) string {
 
 // dumpPlaces is dump with the offsets of header blocks.
 func dumpPlaces(f *Facts) string {
-	out := dump(f)
+	var out strings.Builder
+	out.WriteString(dump(f))
 	for _, b := range f.Headers {
-		out += fmt.Sprintf("at %d-%d\n", b.Start, b.End)
+		out.WriteString(fmt.Sprintf("at %d-%d\n", b.Start, b.End))
 	}
-	return out
+	return out.String()
 }

@@ -320,11 +320,11 @@ func declarationOf(b []byte) (declaration []byte, complete bool) {
 	if string(b[:n]) != open[:n] || len(b) > n && class[b[n]]&blank == 0 {
 		return nil, true
 	}
-	end := bytes.Index(b, []byte("?>"))
-	if end < 0 {
+	before, _, ok := bytes.Cut(b, []byte("?>"))
+	if !ok {
 		return nil, false
 	}
-	return b[:end], true
+	return before, true
 }
 
 // findEncoding finds the encoding pseudo-attribute of the XML declaration b:

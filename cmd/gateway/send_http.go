@@ -139,14 +139,15 @@ func faultOf(body []byte) string {
 	if f == nil {
 		return ""
 	}
-	code := f.Code.Local
+	var code strings.Builder
+	code.WriteString(f.Code.Local)
 	for _, sub := range f.Subcodes {
-		code += "/" + sub.Local
+		code.WriteString("/" + sub.Local)
 	}
 	if f.Reason == "" {
-		return code
+		return code.String()
 	}
-	return code + ": " + strings.Join(strings.Fields(f.Reason), " ")
+	return code.String() + ": " + strings.Join(strings.Fields(f.Reason), " ")
 }
 
 // because replaces what net/http says about an ended context by its cause.

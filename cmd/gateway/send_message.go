@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"soapway/soapcodec"
@@ -30,10 +31,8 @@ func (c *cli) messages(args []string, version soapcodec.Version) (list []*messag
 	}
 	for i, arg := range args {
 		if arg == "-" {
-			for _, earlier := range args[:i] {
-				if earlier == "-" {
-					return nil, 0, &usageError{"send: stdin can be read once only", ""}
-				}
+			if slices.Contains(args[:i], "-") {
+				return nil, 0, &usageError{"send: stdin can be read once only", ""}
 			}
 			body, err := io.ReadAll(c.stdin)
 			if err != nil {

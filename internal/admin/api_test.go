@@ -455,14 +455,15 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	for _, e := range endpoints {
-		line := e.method + " " + e.path
+		var line strings.Builder
+		line.WriteString(e.method + " " + e.path)
 		for _, p := range e.params {
-			line += " " + p
+			line.WriteString(" " + p)
 		}
 		if e.body {
-			line += " +body"
+			line.WriteString(" +body")
 		}
-		have = append(have, line)
+		have = append(have, line.String())
 	}
 	slices.Sort(described)
 	slices.Sort(have)

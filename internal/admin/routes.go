@@ -124,11 +124,12 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 		text(w, http.StatusServiceUnavailable, "not ready: "+strings.Join(reasons, "\nnot ready: "))
 		return
 	}
-	line := "ready"
+	var line strings.Builder
+	line.WriteString("ready")
 	for _, without := range s.opt.Degraded() {
-		line += "\ndegraded: " + without
+		line.WriteString("\ndegraded: " + without)
 	}
-	text(w, http.StatusOK, line)
+	text(w, http.StatusOK, line.String())
 }
 
 // lasting gives a profile that runs for ?seconds= the time to be written.

@@ -25,15 +25,15 @@ routes:
 	if !ok {
 		t.Fatalf("Check: got %v, want problems", err)
 	}
-	keys := ""
+	var keys strings.Builder
 	for _, p := range problems {
-		keys += p.Key + " "
+		keys.WriteString(p.Key + " ")
 		if p.Line == 0 || strings.Contains(p.String(), "option") || strings.Contains(p.String(), "proxy:") || strings.Contains(p.String(), "\n") {
 			t.Errorf("got %q, want a place and a text without options", p)
 		}
 	}
-	if keys != "routes.second routes.second listeners.plant " {
-		t.Errorf("got problems at %s\n%v", keys, err)
+	if keys.String() != "routes.second routes.second listeners.plant " {
+		t.Errorf("got problems at %s\n%v", keys.String(), err)
 	}
 }
 

@@ -117,14 +117,14 @@ func settle(f *fixture) {
 	last := ""
 	eventually(2*time.Second, func() bool {
 		text, err := f.g.get("/metrics")
-		now := ""
+		var now strings.Builder
 		for l := range strings.Lines(text) {
 			if strings.HasPrefix(l, "gateway_requests_total") {
-				now += l
+				now.WriteString(l)
 			}
 		}
-		same := err == nil && now == last
-		last = now
+		same := err == nil && now.String() == last
+		last = now.String()
 		return same
 	})
 }

@@ -2,6 +2,7 @@ package casetest
 
 import (
 	"bytes"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,9 +24,7 @@ type checkTable = map[string]map[string]check
 func merge(tables ...checkTable) checkTable {
 	all := checkTable{}
 	for _, t := range tables {
-		for id, c := range t {
-			all[id] = c
-		}
+		maps.Copy(all, t)
 	}
 	return all
 }

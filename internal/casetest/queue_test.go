@@ -26,17 +26,18 @@ var durability = sync.OnceValue(func() string {
 // queueConfig is the configuration of a gateway with queue routes: routes are
 // the items of the list. Waits are short.
 func queueConfig(routes ...string) string {
-	yaml := preamble + `
+	var yaml strings.Builder
+	yaml.WriteString(preamble + `
 listeners:
   - {name: http, address: "127.0.0.1:0"}
   - {name: framed, address: "127.0.0.1:0", protocol: framed, length: 4, route: orders}
 store: {durability: ` + durability() + `, min_free: 1MiB}
 routes:
-`
+`)
 	for _, r := range routes {
-		yaml += "  - " + r + "\n"
+		yaml.WriteString("  - " + r + "\n")
 	}
-	return yaml
+	return yaml.String()
 }
 
 // quick is the retry of routes whose test does not wait for it.

@@ -306,11 +306,12 @@ func TestEachLimit(t *testing.T) {
 		"attribute_value": {60, `<a b="` + strings.Repeat("v", 60) + `"/>`, `<a b="` + strings.Repeat("v", 61) + `"/>`},
 		"text":            {50, "<a>" + strings.Repeat("t", 50) + "</a>", "<a>" + strings.Repeat("t", 51) + "</a>"},
 	}
-	config := httpOnly + "routes:\n"
+	var config strings.Builder
+	config.WriteString(httpOnly + "routes:\n")
 	for name, l := range limits {
-		config += fmt.Sprintf("  - {name: %s, match: {path: /%s}, to: [\"http://%s/\"], limits: {%s: %d}}\n", strings.ReplaceAll(name, "_", "-"), name, b.addr, name, l.value)
+		config.WriteString(fmt.Sprintf("  - {name: %s, match: {path: /%s}, to: [\"http://%s/\"], limits: {%s: %d}}\n", strings.ReplaceAll(name, "_", "-"), name, b.addr, name, l.value))
 	}
-	g := start(t, config, b)
+	g := start(t, config.String(), b)
 	inBoth(t, func(t *testing.T, v string) {
 		for name, l := range limits {
 			if a := post(t, g.addr["http"], "/"+name, typed(v), envelope(v, l.fits)); a.Status != 200 {

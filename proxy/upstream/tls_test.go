@@ -156,7 +156,7 @@ func TestTLSConfigErrors(t *testing.T) {
 		"ca: open|must be given": {CA: "/none/such", Key: key},
 	} {
 		_, err := TLSConfig(opt)
-		for _, w := range strings.Split(want, "|") {
+		for w := range strings.SplitSeq(want, "|") {
 			if err == nil || !strings.Contains(err.Error(), w) {
 				t.Errorf("%+v: got %v, want %q", opt, err, w)
 			}
