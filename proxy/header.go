@@ -17,6 +17,15 @@ const (
 	soapActionName = "SOAPAction"
 )
 
+// canonical is the name under which a field is looked up and compared. The one
+// name that is not sent in that form costs no allocation.
+func canonical(name string) string {
+	if name == soapActionName {
+		return soapActionKey
+	}
+	return textproto.CanonicalMIMEHeaderKey(name)
+}
+
 // messageID is the field that carries Exchange.ID to the backend, and to the
 // caller with an answer that the gateway made.
 const messageID = "Gateway-Message-Id"
@@ -113,7 +122,7 @@ func (f *forwarding) requestHeader(decoded bool) http.Header {
 	out := make(http.Header, len(in)+8)
 	drop := named(in)
 	for k, vv := range in {
-		key := textproto.CanonicalMIMEHeaderKey(k)
+		key := canonical(k)
 		switch {
 		case hopByHop(key), key == "Expect":
 			continue
@@ -266,7 +275,7 @@ func (f *forwarding) replyHeader(in http.Header) http.Header {
 	out := make(http.Header, len(in)+1)
 	drop := named(in)
 	for k, vv := range in {
-		key := textproto.CanonicalMIMEHeaderKey(k)
+		key := canonical(k)
 		if hopByHop(key) || slices.Contains(drop, key) && !Protected(key) {
 			continue
 		}

@@ -2,15 +2,11 @@ package proxy
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"net/textproto"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"soapway/soapcodec"
 )
@@ -58,58 +54,6 @@ var (
 // store (8 MiB, of which a dead letter needs some for itself).
 const MaxStored = 7 << 20
 
-// storedMeta is what is kept of a request beside its octets: what the node
-// would have got, but for what the settings of the backend add at delivery.
-type storedMeta struct {
-	V        int         `json:"v"` // metaVersion
-	SOAP     string      `json:"soap"`
-	Framed   bool        `json:"framed,omitempty"`
-	Tail     octets      `json:"tail,omitempty"` // of the path, behind the route's prefix
-	Query    octets      `json:"query,omitempty"`
-	HasQuery bool        `json:"has_query,omitempty"`
-	Host     octets      `json:"host,omitempty"` // that the caller asked for
-	Action   octets      `json:"action,omitempty"`
-	Client   string      `json:"client,omitempty"`
-	Header   [][2]octets `json:"header,omitempty"`
-}
-
-const metaVersion = 1
-
-// octets is a string that survives JSON also where it is not UTF-8, which field
-// values and targets need not be: it is then written as an object whose one
-// member has each octet as a character.
-type octets string
-
-func (o octets) MarshalJSON() ([]byte, error) {
-	if utf8.ValidString(string(o)) {
-		return json.Marshal(string(o))
-	}
-	runes := make([]rune, len(o))
-	for i := range len(o) {
-		runes[i] = rune(o[i])
-	}
-	return json.Marshal(map[string]string{"octets": string(runes)})
-}
-
-func (o *octets) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] == '"' {
-		return json.Unmarshal(b, (*string)(o))
-	}
-	var m struct{ Octets string }
-	if err := json.Unmarshal(b, &m); err != nil {
-		return err
-	}
-	raw := make([]byte, 0, len(m.Octets))
-	for _, r := range m.Octets {
-		if r > 0xff {
-			return fmt.Errorf("%q is not an octet", r)
-		}
-		raw = append(raw, byte(r))
-	}
-	*o = octets(raw)
-	return nil
-}
-
 // kept reports whether a field, by its canonical name, stays with a stored
 // message (SPEC.md §3.8). Credentials do not: whoever reads the store must not
 // be able to speak for the caller.
@@ -130,10 +74,7 @@ func (c *call) enqueue() (*Reply, error) {
 	if c.msg.stream != nil || c.msg.spool != nil {
 		return nil, errNotWhole
 	}
-	m, err := c.stored()
-	if err != nil {
-		return nil, err
-	}
+	m := c.stored()
 	// From here on the caller's leaving changes nothing: it may have left with
 	// the last octet, and would send the message again if it was not stored.
 	receipt, err := c.h.opt.Enqueuer.Enqueue(context.WithoutCancel(c.ctx), m)
@@ -156,7 +97,7 @@ var errNotWhole = errors.New("proxy: a message to be stored is not in memory")
 const durability = "Gateway-Durability"
 
 // stored is the message as the store gets it.
-func (c *call) stored() (*Stored, error) {
+func (c *call) stored() *Stored {
 	meta := storedMeta{
 		V: metaVersion, SOAP: c.version.String(), Framed: c.ex.Framed,
 		Tail: octets(c.route.tail(c.target.path)), Query: octets(c.target.query), HasQuery: c.target.hasQuery,
@@ -165,8 +106,10 @@ func (c *call) stored() (*Stored, error) {
 	if c.ex.Client.IsValid() {
 		meta.Client = c.ex.Client.String()
 	}
-	for k, vv := range c.fields() {
-		if !kept(textproto.CanonicalMIMEHeaderKey(k)) {
+	fields := c.fields()
+	meta.Header = make([][2]octets, 0, len(fields)+4)
+	for k, vv := range fields {
+		if !kept(canonical(k)) {
 			continue
 		}
 		for _, v := range vv {
@@ -174,18 +117,14 @@ func (c *call) stored() (*Stored, error) {
 		}
 	}
 	slices.SortStableFunc(meta.Header, func(a, b [2]octets) int { return strings.Compare(string(a[0]), string(b[0])) })
-	encoded, err := json.Marshal(&meta)
-	if err != nil {
-		return nil, err
-	}
 	m := &Stored{
 		ID: c.ex.ID, Route: c.route.Name, Backend: c.route.backend.Name, Operation: c.firstChild,
-		Accepted: c.ex.Received, Meta: encoded, Body: c.msg.own(),
+		Accepted: c.ex.Received, Meta: meta.append(nil), Body: c.msg.own(),
 	}
 	if c.route.OrderBy == OrderRoute {
 		m.Lane = "route"
 	}
-	return m, nil
+	return m
 }
 
 // own returns the octets of a message that is whole in memory, out of the
@@ -199,25 +138,6 @@ func (m *message) own() []byte {
 	}
 	m.buf.detach()
 	return m.data
-}
-
-// readMeta takes Meta apart again.
-func readMeta(b []byte) (*storedMeta, error) {
-	m := new(storedMeta)
-	if err := json.Unmarshal(b, m); err != nil {
-		return nil, fmt.Errorf("proxy: stored message: %w", err)
-	}
-	if m.V != metaVersion {
-		return nil, fmt.Errorf("proxy: stored message: has form %d, this version knows %d", m.V, metaVersion)
-	}
-	return m, nil
-}
-
-func (m *storedMeta) version() soapcodec.Version {
-	if m.SOAP == soapcodec.V12.String() {
-		return soapcodec.V12
-	}
-	return soapcodec.V11
 }
 
 // nsReliable are the namespaces of WS-ReliableMessaging 1.0 and 1.1 or 1.2.

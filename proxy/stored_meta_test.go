@@ -1,0 +1,75 @@
+package proxy
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestMetaForm holds the form of what is stored: a store that was written by
+// one version is read by the next.
+func TestMetaForm(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		meta storedMeta
+		want string
+	}{
+		{"least", storedMeta{V: 1, SOAP: "1.1"}, `{"v":1,"soap":"1.1"}`},
+		{
+			"all",
+			storedMeta{
+				V: 1, SOAP: "1.2", Framed: true, Tail: "/a", Query: "b=c", HasQuery: true, Host: "h", Action: "urn:a",
+				Client: "192.0.2.1:1", Header: [][2]octets{{"A", "1"}, {"B", ""}},
+			},
+			`{"v":1,"soap":"1.2","framed":true,"has_query":true,"tail":"/a","query":"b=c","host":"h","action":"urn:a","client":"192.0.2.1:1","header":[["A","1"],["B",""]]}`,
+		},
+		{
+			"an empty query",
+			storedMeta{V: 1, SOAP: "1.1", HasQuery: true},
+			`{"v":1,"soap":"1.1","has_query":true}`,
+		},
+		{
+			"octets that are not plain ASCII",
+			storedMeta{V: 1, SOAP: "1.1", Action: "a\"\\\t", Header: [][2]octets{{"é", "\xe9"}, {"<", "\x7f"}}},
+			`{"v":1,"soap":"1.1","action":"a\"\\\t","header":[["é",{"octets":"é"}],["<","` + "\x7f" + `"]]}`,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := tt.meta.append(nil)
+			if string(got) != tt.want {
+				t.Errorf("append:\n got %s\nwant %s", got, tt.want)
+			}
+			back, err := readMeta(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.meta, *back); diff != "" {
+				t.Errorf("read back (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// FuzzMeta writes fields of any octets and reads them back.
+func FuzzMeta(f *testing.F) {
+	f.Add("/orders/a", "q=1", "urn:a", "X-A", "v")
+	f.Add("/\xff", "\x00\"", "\\\u2028", "é\xc3", "<>&\x7f")
+	f.Fuzz(func(t *testing.T, tail, query, action, key, value string) {
+		want := storedMeta{
+			V: metaVersion, SOAP: "1.1", Tail: octets(tail), Query: octets(query), HasQuery: true,
+			Action: octets(action), Header: [][2]octets{{octets(key), octets(value)}, {octets(value), octets(key)}},
+		}
+		b := want.append([]byte("x"))[1:]
+		if !json.Valid(b) {
+			t.Fatalf("not JSON: %q", b)
+		}
+		got, err := readMeta(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, *got); diff != "" {
+			t.Fatalf("-want +got:\n%s", diff)
+		}
+	})
+}
