@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -97,6 +98,35 @@ func BenchmarkServe(b *testing.B) {
 		if status := run(h, &body, doc, header, scratch); status != 200 {
 			b.Fatalf("got status %d", status)
 		}
+	}
+}
+
+// pit is a store that forgets.
+type pit struct{}
+
+func (pit) Enqueue(context.Context, *Stored) (Receipt, error) { return Receipt{}, nil }
+
+// BenchmarkAccept is what taking a message for the store costs, but for the
+// socket and the store.
+func BenchmarkAccept(b *testing.B) {
+	_, doc, header := smallPath(b)
+	h := one(b, Route{Match: Match{Path: "/depot"}, Delivery: Queue}, &sink{})
+	h.opt.Enqueuer = pit{}
+	client := netip.MustParseAddrPort("192.0.2.7:4711")
+	var body bytes.Reader
+	b.SetBytes(int64(len(doc)))
+	b.ReportAllocs()
+	for b.Loop() {
+		body.Reset(doc)
+		ex := &Exchange{
+			Method: "POST", Target: "/depot", Host: "gw.test", Header: header, Client: client,
+			Body: &body, Length: int64(len(doc)),
+		}
+		r := h.Serve(context.Background(), ex)
+		if r.Status != 202 {
+			b.Fatalf("got status %d", r.Status)
+		}
+		r.Close()
 	}
 }
 
