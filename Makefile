@@ -10,7 +10,7 @@ KILLS   ?= 50
 WHAT    ?= queue
 LAB     := cd internal/faultlab && ../../bin/faultlab.test -test.v -test.timeout 2h
 
-.PHONY: run build test check fuzz golden bench cross interop clean faults powercuts versus
+.PHONY: run build test check fuzz conformance golden bench cross interop clean faults powercuts versus
 
 # The shipped gateway.yaml stores messages in ./data. Where a sync proves nothing,
 # as in a container without a volume, the gateway refuses that: for a first look
@@ -42,6 +42,9 @@ fuzz: ## each fuzz target, N inputs: make fuzz N=1000000x
 			echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(N) $$pkg || exit 1; \
 		done; \
 	done
+
+conformance: ## the codec against the W3C suite, SOAP collections and attacks
+	$(GO) test -count=1 -v ./internal/conformance -fetch
 
 golden: ## accept changed golden outputs, then review the diff
 	$(GO) test ./config ./soapcodec ./xmlstream ./cmd/gateway -update; git diff --stat

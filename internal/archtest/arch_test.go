@@ -45,7 +45,7 @@ var rules = map[string]rule{
 	},
 	"soapcodec": {
 		ours: []string{"xmlstream"},
-		test: []string{"internal/golden"},
+		test: []string{"internal/conformance", "internal/golden"},
 	},
 	"proxy": {
 		ours:     []string{"soapcodec", "xmlstream", "proxy/balance", "internal/frame"},
@@ -71,6 +71,7 @@ var rules = map[string]rule{
 		test:     []string{"xmlstream", "soapcodec"},
 		external: []string{"golang.org/x/text", "github.com/klauspost/compress", "github.com/andybalholm/brotli"},
 	},
+	"internal/conformance": {test: []string{"soapcodec", "xmlstream"}},
 	"internal/faultlab": {
 		test:     []string{"internal/frame"},
 		external: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go", "golang.org/x/sys"},
@@ -84,7 +85,7 @@ var rules = map[string]rule{
 		ours:     []string{"proxy"},
 		external: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common"},
 	},
-	"interop": {},
+	"interop": {test: []string{"internal/conformance"}},
 	"queue": {
 		ours:     []string{"internal/retry"},
 		external: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go", "golang.org/x/sys", "github.com/google/uuid"},
