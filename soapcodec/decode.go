@@ -70,6 +70,8 @@ type Decoder struct {
 	text          collector
 	fault         faultReader
 	value         []byte // scratch for attribute values
+	keys          []keySearch
+	keysLeft      int // not found yet
 	notUnderstood []QName
 
 	edits     editor
@@ -109,7 +111,8 @@ func (d *Decoder) reset() {
 	d.headKnown, d.watch, d.prologPI, d.security = false, false, false, false
 	d.ns = ""
 	clear(d.facts.Headers) // the last message's strings must not live on in the pool
-	d.facts = Facts{Headers: d.facts.Headers[:0]}
+	d.facts = Facts{Headers: d.facts.Headers[:0], Keys: d.facts.Keys}
+	d.resetKeys()
 	d.faultRoom = FaultFacts{Subcodes: d.faultRoom.Subcodes[:0]}
 	d.addr = addressing{}
 	d.text.reset()
@@ -204,6 +207,11 @@ func (d *Decoder) reject(code Code, reason error) *Error {
 
 // token handles a token outside Body.
 func (d *Decoder) token(kind xmlstream.Kind) error {
+	if d.keysLeft > 0 && d.phase == inHeader {
+		if err := d.keyToken(kind, true); err != nil {
+			return err
+		}
+	}
 	switch kind {
 	case xmlstream.Declaration:
 		return nil
@@ -338,6 +346,7 @@ func (d *Decoder) section() error {
 		d.phase = inHeader
 	case body:
 		d.phase = inBody
+		d.facts.BodyStart = d.sc.InputOffset()
 	default:
 		return d.reject(CodeInvalidEnvelope, errChild)
 	}
@@ -375,6 +384,11 @@ func (d *Decoder) end() error {
 // name, comment or processing instruction in it means anything to us but a
 // Fault as the first child, and signatures if normalization may break them.
 func (d *Decoder) body(kind xmlstream.Kind) error {
+	if d.keysLeft > 0 {
+		if err := d.keyToken(kind, false); err != nil {
+			return err
+		}
+	}
 	switch kind {
 	case xmlstream.Start:
 		if d.sc.Depth() == childDepth {
@@ -384,6 +398,7 @@ func (d *Decoder) body(kind xmlstream.Kind) error {
 		if d.sc.Depth() == sectionDepth {
 			d.headDone()
 			d.phase = afterBody
+			d.facts.BodyEnd = max(d.sc.Offset(), d.facts.BodyStart)
 			d.edits.tag(d.sc.Raw(), d.sc.Offset())
 			return nil
 		}

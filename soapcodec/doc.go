@@ -18,13 +18,15 @@
 //
 // A decoder never changes octets. With [Options.Normalize] or [Options.Node]
 // it yields [Edit] values for [Apply] or for a copying stream; everything that
-// no edit names goes on octet for octet.
+// no edit names goes on octet for octet. With [Options.Keys] it picks values out
+// of the message on its way, without a second pass.
 //
 // # Limits
 //
 // Besides [xmlstream.Limits]: at most 1024 header blocks, and at most 4 KiB in
 // an addressing value (white space included), because routes and duplicate
-// checks depend on it whole; both break as [CodeLimit]. A role and the code of
+// checks depend on it whole; both break as [CodeLimit], and so does the value of
+// a [Key] above 1 KiB. A role and the code of
 // a received fault are cut at 4 KiB, its reason, node and role at 1 KiB, and no
 // more than 16 subcodes and 64 QNames that were not understood are kept: nothing
 // that is compared is longer.

@@ -31,6 +31,9 @@ type Facts struct {
 	HasHeader    bool
 	Operation    QName // first child of Body; zero if Body is empty
 	BodyChildren int
+	// BodyStart and BodyEnd are the stream offsets of the content of Body,
+	// without its tags; equal where it is empty.
+	BodyStart, BodyEnd int64
 
 	// The message addressing headers aimed at the ultimate receiver, white space
 	// around them removed; "" where there is none.
@@ -40,6 +43,9 @@ type Facts struct {
 	RelatesTo  string // the first whose relationship is that of a reply
 	To         string
 	ReplyTo    string // its Address
+
+	// Keys are the values of Options.Keys, "" where there is none.
+	Keys []string
 
 	Fault  *FaultFacts // nil if the first child of Body is not a Fault
 	Signed bool        // a ds:Signature in a wsse:Security block

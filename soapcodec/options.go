@@ -26,6 +26,8 @@ type Options struct {
 	// it is a MustUnderstand fault, since the gateway understands none; others
 	// aimed at it are removed, unless SOAP 1.2 relay says otherwise.
 	Node bool
+	// Keys are values to be looked for on the way, see [Facts.Keys].
+	Keys []Key
 }
 
 func (o *Options) accepts(v Version) bool {
