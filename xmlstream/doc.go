@@ -38,6 +38,14 @@
 // Offsets are absolute and stay true. A Scanner is for one goroutine and is
 // meant to be kept and reset: scanning a good document then allocates nothing.
 //
+// # Canonical forms
+//
+// A [Canonicalizer] turns tokens into Canonical XML, inclusive or exclusive,
+// with or without comments, of a document or of one element in it, while they
+// pass: digests of signed messages of any size cost bounded memory. Where a
+// namespace is declared once and used in many elements the exclusive form is by
+// its nature longer than the document, as each of them declares it.
+//
 // # Charsets
 //
 // The scanner reads UTF-8 and checks it. A [Reader], or [DecodeBytes] for a
@@ -64,6 +72,9 @@
 //     complete but for the document type declaration
 //   - Namespaces in XML 1.0, Third Edition: complete
 //   - The Unicode Standard §3.9: UTF-8, UTF-16
+//   - Canonical XML 1.0: complete but for what needs a DOCTYPE, of documents
+//     and elements (document subsets that are not a tree are not formed)
+//   - Exclusive XML Canonicalization 1.0: the same
 //   - RFC 7303 §3: order of byte order mark, charset parameter, declaration
 //
 // Deviations: a DOCTYPE is always refused ([ErrDoctype]), since SOAP forbids
@@ -71,4 +82,6 @@
 // with one; so the only entities are the five predefined. UTF-32, UTF-7 and
 // EBCDIC are unknown charsets. A byte order mark or Content-Type label that
 // contradicts the declaration wins; XML 1.0 §4.3.3 calls that an error.
+// Documents with relative namespaces have a canonical form here; Canonical XML
+// 1.0 §1.3 wants them refused.
 package xmlstream
