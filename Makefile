@@ -10,7 +10,7 @@ KILLS   ?= 50
 WHAT    ?= queue
 LAB     := cd internal/faultlab && ../../bin/faultlab.test -test.v -test.timeout 2h
 
-.PHONY: run build test check fuzz conformance golden bench cross interop clean faults powercuts versus
+.PHONY: run build test check fuzz conformance golden bench cross interop clean faults powercuts versus versus-queue versus-xml
 
 # The shipped gateway.yaml stores messages in ./data. Where a sync proves nothing,
 # as in a container without a volume, the gateway refuses that: for a first look
@@ -71,11 +71,20 @@ powercuts: ## power cuts on an ext4 of its own, as root: make powercuts N=1000
 	$(GO) test -c -o bin/faultlab.test ./internal/faultlab
 	$(LAB) -test.run '^TestPowerCuts$$' -cuts $(N)
 
-versus: ## the queue beside what one could use instead, in one run: make versus WHAT=queue
+versus: ## ours beside what one could use instead, in one run: make versus WHAT=queue, WHAT=xml
+	@case '$(WHAT)' in queue|xml) ;; *) echo 'versus: WHAT=queue and WHAT=xml are what there is'; exit 2;; esac
+	$(MAKE) versus-$(WHAT)
+
+versus-queue:
 	$(GO) test -c -o bin/faultlab.test ./internal/faultlab
-	@test '$(WHAT)' = queue || { echo 'versus: WHAT=queue is what there is'; exit 2; }
 	$(GO) test ./queue -run '^$$' -bench VersusPut -benchtime 5x -count 1
 	$(LAB) -test.run '^TestVersusQueue$$' -versus
+
+versus-xml:
+	bash internal/xmlversus/setup.sh
+	$(GO) -C internal/xmlversus build -o ../../bin/xmlversus .
+	$(GO) -C internal/xmlversus build -tags purego -o ../../bin/xmlversus-purego .
+	bin/xmlversus -purego bin/xmlversus-purego -peers bin/xmlpeers
 
 clean:
 	rm -rf bin
