@@ -1,14 +1,14 @@
 package xmlstream
 
 // text scans a run of character data inside the root element, or a piece of
-// one (XML 1.0 §2.4 [14]).
+// one (XML 1.0 §2.4 [14]). Its first i octets are good.
 //
 // What must not be cut (a UTF-8 sequence, a reference, a "]]>" that is an
 // error) is put off to the next piece when it might not end within this one.
 // That is decided by its place in the token alone, never by what has been
 // read, so the pieces do not depend on the size of the reads.
-func (s *Scanner) text() (Kind, error) {
-	w, i := s.window(), 0
+func (s *Scanner) text(i int) (Kind, error) {
+	w := s.window()
 	for {
 		if n := min(len(w), s.piece); i < n {
 			i = textStop(w[:n], i)
@@ -134,7 +134,7 @@ func (s *Scanner) goOn() (Kind, error) {
 		if len(s.open) == 0 {
 			return s.space()
 		}
-		return s.text()
+		return s.text(0)
 	}
 	return s.section(s.kind, 0)
 }

@@ -1,5 +1,8 @@
 package xmlstream
 
+// maxDeclared is the longest declaration that is kept.
+const maxDeclared = 128
+
 // declaration scans the XML declaration, whose "<?xml" ends at i and is
 // followed by white space (XML 1.0 §2.8 [23]–[26], §4.3.3 [80], §2.9 [32]).
 // Any version 1.x is processed as 1.0, as the Fifth Edition asks.
@@ -37,6 +40,10 @@ func (s *Scanner) declaration(i int) (Kind, error) {
 		return 0, err
 	}
 	s.lo, s.hi, s.pos = s.tok+lo, s.tok+hi, s.tok+i+2
+	if s.roomy && i+2 <= maxDeclared {
+		s.declared = append(s.declared[:0], s.Raw()...)
+		s.declaredText = span{start: lo, end: hi}
+	}
 	return Declaration, nil
 }
 

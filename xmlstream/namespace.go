@@ -19,6 +19,9 @@ const (
 	fixedURIs
 )
 
+// noBindings is the generation of a scope without any.
+const noBindings = 1
+
 // fewBindings is how many are searched one by one before a hash pays.
 const fewBindings = 8
 
@@ -36,12 +39,19 @@ type scope struct {
 	prefixes chains
 	spaces   chains
 	seed     maphash.Seed
+
+	// generation names the bindings in force: two times have the same only if
+	// nothing was declared in between that is still, or no longer, in force.
+	// It is never 0, and noBindings when there are none.
+	generation, newest uint64
 }
 
 type binding struct {
 	prefix, prefixEnd int // text[prefix:prefixEnd]
 	uri               int
-	uris              int // len(scope.uris) before this declaration
+	uris              int    // len(scope.uris) before this declaration
+	generation        uint64 // before this declaration
+	key               uint64 // prefixKey
 	hash              uint64
 	next              int // older entry of the same bucket, or -1
 }
@@ -54,6 +64,8 @@ type uriEntry struct {
 
 func (x *scope) reset() {
 	x.bindings = recycle(x.bindings)
+	x.generation = noBindings
+	x.newest = max(x.newest, noBindings)
 	x.prefixes.reset()
 	x.spaces.reset()
 	x.uris, x.text = recycle(x.uris), recycle(x.text)
@@ -79,13 +91,17 @@ func (x *scope) pushURI(uri []byte) int {
 	id := len(x.uris)
 	e := uriEntry{start: len(x.text), end: len(x.text) + len(uri), next: -1}
 	x.text = append(x.text, uri...)
-	if len(uri) > 0 {
+	if len(uri) > 0 && x.spaces.heads != nil {
 		e.hash = maphash.Bytes(x.seed, uri)
 	}
 	x.uris = append(x.uris, e)
 	if x.spaces.on(len(x.uris)) {
 		for i := range x.uris {
-			x.uris[i].next = x.spaces.push(x.uris[i].hash, i)
+			u := &x.uris[i]
+			if u.hash = 0; u.start < u.end {
+				u.hash = maphash.Bytes(x.seed, x.uri(i))
+			}
+			u.next = x.spaces.push(u.hash, i)
 		}
 	} else if x.spaces.heads != nil {
 		x.uris[id].next = x.spaces.push(e.hash, id)
@@ -117,21 +133,42 @@ func (x *scope) intern(uri []byte) int {
 
 // declare binds prefix to uri.
 func (x *scope) declare(prefix, uri []byte) {
-	b := binding{uris: len(x.uris), next: -1}
+	b := binding{uris: len(x.uris), generation: x.generation, next: -1}
+	x.newest++
+	x.generation = x.newest
 	b.uri = x.intern(uri)
 	b.prefix = len(x.text)
 	x.text = append(x.text, prefix...)
 	b.prefixEnd = len(x.text)
-	b.hash = maphash.Bytes(x.seed, prefix)
+	b.key = prefixKey(prefix)
+	if x.prefixes.heads != nil {
+		b.hash = maphash.Bytes(x.seed, prefix)
+	}
 	id := len(x.bindings)
 	x.bindings = append(x.bindings, b)
 	if x.prefixes.on(len(x.bindings)) {
 		for i := range x.bindings {
-			x.bindings[i].next = x.prefixes.push(x.bindings[i].hash, i)
+			b := &x.bindings[i]
+			b.hash = maphash.Bytes(x.seed, x.text[b.prefix:b.prefixEnd])
+			b.next = x.prefixes.push(b.hash, i)
 		}
 	} else if x.prefixes.heads != nil {
 		x.bindings[id].next = x.prefixes.push(b.hash, id)
 	}
+}
+
+// longPrefix is the least key of the prefixes that their key does not tell
+// apart.
+const longPrefix = 8 << 56
+
+// prefixKey returns a number that is different for different prefixes of up to
+// seven octets, and at least longPrefix for longer ones.
+func prefixKey(prefix []byte) uint64 {
+	k := uint64(min(len(prefix), 8)) << 56
+	for i := range min(len(prefix), 7) {
+		k |= uint64(prefix[i]) << (8 * i)
+	}
+	return k
 }
 
 // truncate takes back all declarations but the first n.
@@ -152,6 +189,7 @@ func (x *scope) truncate(n int) {
 		x.uris = x.uris[:b.uris]
 		x.text = x.text[:start]
 	}
+	x.generation = x.bindings[n].generation
 	x.bindings = x.bindings[:n]
 }
 
@@ -159,9 +197,10 @@ func (x *scope) truncate(n int) {
 // prefix is always bound, to no namespace if nothing else.
 func (x *scope) lookup(prefix []byte) (uri int, ok bool) {
 	if x.prefixes.heads == nil {
+		key := prefixKey(prefix)
 		for i := len(x.bindings) - 1; i >= 0; i-- {
 			b := &x.bindings[i]
-			if string(x.text[b.prefix:b.prefixEnd]) == string(prefix) {
+			if b.key == key && (key < longPrefix || string(x.text[b.prefix:b.prefixEnd]) == string(prefix)) {
 				return b.uri, true
 			}
 		}

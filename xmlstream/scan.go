@@ -27,10 +27,12 @@ type Scanner struct {
 	readErr  error     // of r, io.EOF included; looked at once the window is used up
 	err      error     // sticky result of Next
 	lim      Limits
-	inForce  int // most octets of namespaces in force; follows from lim
-	piece    int // pieceSize; tests make it small
+	inForce  int  // most octets of namespaces in force; follows from lim
+	roomy    bool // whatever has a form keeps lim
+	piece    int  // pieceSize; tests make it small
 
 	kind    Kind
+	after   after
 	started bool // the place for a byte order mark and an XML declaration is past
 	rooted  bool // the root element has begun
 	selfEnd bool // the current Start is <a/>
@@ -43,14 +45,22 @@ type Scanner struct {
 	trim     bool  // the white space between target and data of a PI is not yet past
 	target   []byte
 
-	attrs []Attr
-	spans []attrSpan
-	open  []element
-	names []byte // the open elements' names as written, one behind the other
-	scope scope
-	seed  maphash.Seed
-	twins twins
-	scrap []byte
+	attrs   []Attr
+	pending uint8 // where the attributes are that attrs does not have yet
+	spans   []attrSpan
+	ends    [maxFormAttrs]int // the ends of the values that the form has cut out
+	forms   forms
+
+	// The last XML declaration, and where its Text is: senders always write
+	// the same.
+	declared     []byte
+	declaredText span
+	open         []element
+	names        []byte // the open elements' names as written, one behind the other
+	scope        scope
+	seed         maphash.Seed
+	twins        twins
+	scrap        []byte
 }
 
 // element is one open element: its name is names[start:end], its colon at
@@ -59,6 +69,7 @@ type element struct {
 	name span
 	uri  int // index into scope.uris
 	mark int // len(scope.bindings) before its own declarations
+	form uint8
 }
 
 // NewScanner returns a scanner that must be given a document by Reset or
@@ -75,6 +86,10 @@ func NewScanner(lim Limits) *Scanner {
 func (s *Scanner) SetLimits(lim Limits) {
 	s.lim = lim.withDefaults()
 	s.inForce = s.lim.scope()
+	s.roomy = s.lim.roomy()
+	if len(s.forms.list) == 0 {
+		s.forms.clear()
+	}
 }
 
 // Reset makes the scanner read a document from r, which must deliver UTF-8:
@@ -99,7 +114,7 @@ func (s *Scanner) ResetBytes(doc []byte) {
 func (s *Scanner) reset() {
 	s.tok, s.pos, s.base, s.place = 0, 0, 0, place{}
 	s.readErr, s.err = nil, nil
-	s.kind, s.started, s.rooted, s.selfEnd, s.partial = 0, false, false, false, false
+	s.kind, s.after, s.started, s.rooted, s.selfEnd, s.partial = 0, afterOther, false, false, false, false
 	s.lo, s.hi, s.elements, s.run = 0, 0, 0, 0
 	s.attrs = recycle(s.attrs)
 	clear(s.attrs[:cap(s.attrs)]) // else they would keep an earlier document alive
@@ -121,40 +136,15 @@ func recycle[T any](b []T) []T {
 	return b[:0]
 }
 
-// Next advances to the next token. It returns io.EOF once the document is
-// complete and well-formed, a [*SyntaxError] for the document's faults, and
-// the reader's own errors as they came. All of them are sticky.
-func (s *Scanner) Next() (Kind, error) {
+// careful is Next where nothing can be taken for granted.
+func (s *Scanner) careful() (Kind, error) {
 	if s.err != nil {
 		return 0, s.err
 	}
-	k, err := s.next()
-	if err != nil {
-		s.err = err
-		s.pos, s.lo, s.hi = s.tok, s.tok, s.tok
-		s.attrs, s.partial, s.selfEnd = s.attrs[:0], false, false
-		k = 0
-	}
-	s.kind = k
-	return k, err
-}
-
-func (s *Scanner) next() (Kind, error) {
 	s.tok = s.pos
 	if s.partial {
 		s.partial = false
 		return s.goOn()
-	}
-	switch s.kind {
-	case Start:
-		s.attrs = s.attrs[:0]
-		if s.selfEnd {
-			s.selfEnd = false
-			s.lo, s.hi = s.pos, s.pos
-			return End, nil
-		}
-	case End:
-		s.pop()
 	}
 	if !s.started {
 		s.started = true
@@ -162,6 +152,14 @@ func (s *Scanner) next() (Kind, error) {
 			return k, err
 		}
 	}
+	if s.tok < len(s.buf) && s.buf[s.tok] == '<' && s.quickTag(s.buf, s.tok) {
+		return Start, nil
+	}
+	return s.content()
+}
+
+// content scans the token at s.tok, which begins no piece but the first.
+func (s *Scanner) content() (Kind, error) {
 	s.run = 0
 	c, ok := s.at(0)
 	switch {
@@ -172,7 +170,7 @@ func (s *Scanner) next() (Kind, error) {
 	case c != '<' && len(s.open) == 0:
 		return s.space()
 	case c != '<':
-		return s.text()
+		return s.text(0)
 	}
 	c, ok = s.at(1)
 	switch {
@@ -202,6 +200,10 @@ func (s *Scanner) prologue() (Kind, error) {
 			s.pos += len(mark)
 		}
 	}
+	if n := len(s.declared); n > 0 && s.roomy && len(s.buf)-s.tok >= n && string(s.buf[s.tok:s.tok+n]) == string(s.declared) {
+		s.lo, s.hi, s.pos = s.tok+s.declaredText.start, s.tok+s.declaredText.end, s.tok+n
+		return Declaration, nil
+	}
 	const open = "<?xml"
 	for i := range len(open) {
 		if c, ok := s.at(i); !ok || c != open[i] {
@@ -220,29 +222,28 @@ func (s *Scanner) pop() {
 	e := s.open[len(s.open)-1]
 	s.open = s.open[:len(s.open)-1]
 	s.names = s.names[:e.name.start]
-	s.scope.truncate(e.mark)
+	if e.mark != len(s.scope.bindings) {
+		s.scope.truncate(e.mark)
+	}
 }
 
 // Name returns the name of a Start or End token, and a ProcInst token's target
 // as Local.
-func (s *Scanner) Name() Name {
+func (s *Scanner) Name() (n Name) {
+	// Field by field: a composite literal is built elsewhere and copied.
 	switch s.kind {
 	case Start, End:
 		e := &s.open[len(s.open)-1]
-		n := Name{Local: s.names[e.name.colon+1 : e.name.end], Space: s.scope.uri(e.uri)}
+		n.Local = s.names[e.name.colon+1 : e.name.end]
 		if e.name.prefixed() {
 			n.Prefix = s.names[e.name.start:e.name.colon]
 		}
-		return n
+		n.Space = s.scope.uri(e.uri)
 	case ProcInst:
-		return Name{Local: s.target}
+		n.Local = s.target
 	}
-	return Name{}
+	return n
 }
-
-// Attrs returns the attributes of a Start token in document order, namespace
-// declarations included.
-func (s *Scanner) Attrs() []Attr { return s.attrs }
 
 // SelfClosing reports whether the current Start token is <a/>. An End token
 // with an empty Raw follows it.

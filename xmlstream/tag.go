@@ -148,8 +148,13 @@ func (s *Scanner) push(name span, self bool, namespaces int) error {
 			return s.fault(s.spans[i].name.start, errSameName)
 		}
 	}
-	s.setAttrs(w)
-	e := element{uri: uri, mark: mark}
+	s.attrs = s.attrs[:0]
+	s.pending = pendingNone
+	if len(s.spans) > 0 {
+		s.pending = pendingSpans
+	}
+	e := element{uri: uri, mark: mark, form: s.learn(w, name, self)}
+	s.forms.trail = uint(e.form)
 	e.name.start = len(s.names)
 	e.name.colon = len(s.names) + name.colon - name.start
 	s.names = append(s.names, w[name.start:name.end]...)
@@ -161,15 +166,43 @@ func (s *Scanner) push(name span, self bool, namespaces int) error {
 	return nil
 }
 
-// setAttrs makes the attributes of the tag w what Attrs returns.
-func (s *Scanner) setAttrs(w []byte) {
-	if n := len(s.spans); n <= cap(s.attrs) {
+// Where the attributes of the current tag are until somebody asks for them.
+const (
+	pendingNone  = iota // nowhere, or made
+	pendingSpans        // s.spans
+	pendingForm         // the form of the current element, and s.ends
+)
+
+// Attrs returns the attributes of a Start token in document order, namespace
+// declarations included.
+func (s *Scanner) Attrs() []Attr {
+	switch {
+	case s.kind != Start:
+		return nil
+	case s.pending == pendingSpans:
+		s.spanAttrs()
+	case s.pending == pendingForm:
+		s.formAttrs(&s.forms.list[s.open[len(s.open)-1].form])
+	}
+	s.pending = pendingNone
+	return s.attrs
+}
+
+// roomFor gives s.attrs the length n.
+func (s *Scanner) roomFor(n int) []Attr {
+	if n <= cap(s.attrs) {
 		s.attrs = s.attrs[:n]
 	} else {
 		s.attrs = make([]Attr, n, 2*n)
 	}
+	return s.attrs
+}
+
+// spanAttrs makes the attributes of the current tag what Attrs returns.
+func (s *Scanner) spanAttrs() {
+	w, attrs := s.window(), s.roomFor(len(s.spans))
 	for i := range s.spans {
-		a, to := &s.spans[i], &s.attrs[i]
+		a, to := &s.spans[i], &attrs[i]
 		to.Name.Prefix = nil
 		if a.name.prefixed() {
 			to.Name.Prefix = w[a.name.start:a.name.colon:a.name.colon]
