@@ -10,6 +10,9 @@
 // whole. Every pair also runs without the gateway, so that a peer that is broken
 // by itself is told apart from a gateway that breaks it.
 //
+// zeep also signs calls (WS-Security, X.509); behind the gateway xmlsec1 must still
+// accept them in each mode of normalization that leaves signatures valid.
+//
 // Run it:
 //
 //	bash interop/setup.sh
