@@ -1,7 +1,7 @@
 // Package conformance holds the codec against collections that others have
 // published: the W3C XML Conformance Test Suite 20130923, the messages of the
 // SOAP 1.2 test collection and of the SOAPBuilders rounds, real messages, and
-// documents that attack XML parsers. Its tests print what they counted and every
+// documents that attack XML parsers, and against the verdicts of libxml2. Its tests print what they counted and every
 // deviation with the reason, and fail on one that is not known:
 //
 //	make conformance
