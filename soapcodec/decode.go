@@ -60,7 +60,7 @@ type Decoder struct {
 
 	phase     phase
 	headKnown bool
-	watch     bool // tokens deep in Body matter: a fault is read, or signatures are looked for
+	watch     bool // tokens deep in Body matter: a fault is read, or signatures or references are looked for
 	prologPI  bool // a processing instruction came before the version was known
 	ns        string
 	facts     Facts
@@ -70,6 +70,7 @@ type Decoder struct {
 	text          collector
 	fault         faultReader
 	value         []byte // scratch for attribute values
+	refOctets     int    // of facts.References
 	keys          []keySearch
 	keysLeft      int // not found yet
 	notUnderstood []QName
@@ -109,7 +110,7 @@ func (d *Decoder) reset() {
 	d.err = nil
 	d.phase = inProlog
 	d.headKnown, d.watch, d.prologPI, d.security = false, false, false, false
-	d.ns = ""
+	d.ns, d.refOctets = "", 0
 	clear(d.facts.Headers) // the last message's strings must not live on in the pool
 	d.facts = Facts{Headers: d.facts.Headers[:0], Keys: d.facts.Keys}
 	d.resetKeys()
@@ -417,7 +418,7 @@ func (d *Decoder) bodyChild() {
 	name := d.sc.Name()
 	d.facts.Operation = d.qname(name)
 	d.headDone()
-	d.watch = d.edits.normalize
+	d.watch = d.edits.normalize || d.opt.References
 	if name.Is(d.ns, "Fault") {
 		d.facts.Fault = &d.faultRoom
 		d.fault.open = true
@@ -426,8 +427,15 @@ func (d *Decoder) bodyChild() {
 }
 
 func (d *Decoder) watchBody(kind xmlstream.Kind) error {
-	if d.edits.normalize && kind == xmlstream.Start {
-		d.signature()
+	if kind == xmlstream.Start {
+		if d.edits.normalize {
+			d.signature()
+		}
+		if d.opt.References {
+			if err := d.reference(); err != nil {
+				return err
+			}
+		}
 	}
 	if d.fault.open {
 		return d.faultToken(kind)

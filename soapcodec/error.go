@@ -14,7 +14,7 @@ type Error struct {
 	Version       Version   // recognised so far
 	NotUnderstood []QName   // MustUnderstand: the blocks, in document order
 	Supported     []Version // VersionMismatch: the versions that are accepted
-	Err           error     // *xmlstream.SyntaxError with line, column and path
+	Err           error     // *xmlstream.SyntaxError with line, column and path, or *PackageError
 }
 
 // Error is for the log.
@@ -38,6 +38,9 @@ func (e *Error) Fault() *Fault {
 func (e *Error) reason() string {
 	var out strings.Builder
 	out.WriteString(e.Code.row().reason)
+	if pe, ok := errors.AsType[*PackageError](e.Err); ok {
+		return out.String() + ": " + detail(pe.Err) + pe.place() + "."
+	}
 	se, ok := errors.AsType[*xmlstream.SyntaxError](e.Err)
 	if !ok {
 		return out.String() + "."

@@ -50,6 +50,10 @@ type Facts struct {
 	Fault  *FaultFacts // nil if the first child of Body is not a Fault
 	Signed bool        // a ds:Signature in a wsse:Security block
 
+	// References are the values of href of all xop:Include elements, anywhere in
+	// the envelope, in document order, if Options.References asks for them.
+	References []string
+
 	// NormalizeSkipped tells that normalization was asked for and withdrawn,
 	// because it could break a signature.
 	NormalizeSkipped bool

@@ -19,6 +19,7 @@ const (
 	CodeContentEncoding    Code = "ContentEncoding" // corrupt gzip and its like
 	CodeLimit              Code = "Limit"
 	CodeInvalidEnvelope    Code = "InvalidEnvelope" // the structure of the envelope
+	CodePackage            Code = "InvalidPackage"  // the structure of multipart/related
 	CodeIncomplete         Code = "Incomplete"      // the request broke off
 	CodeVersionMismatch    Code = "VersionMismatch"
 	CodeMustUnderstand     Code = "MustUnderstand"
@@ -64,6 +65,7 @@ var faultTable = [...]faultRow{
 	{CodeContentEncoding, senderClass, "The content coding of the message is broken"},
 	{CodeLimit, senderClass, "The message exceeds a limit"},
 	{CodeInvalidEnvelope, senderClass, "The message is not a valid SOAP envelope"},
+	{CodePackage, senderClass, "The multipart message is broken"},
 	{CodeIncomplete, senderClass, "The message ended too early"},
 	{CodeVersionMismatch, versionMismatchClass, "The message is not in a SOAP version that is accepted here"},
 	{CodeMustUnderstand, mustUnderstandClass, "A mandatory header block is not understood"},

@@ -113,6 +113,9 @@ func boolean(b []byte) (set, ok bool) {
 func (d *Decoder) blockChild() error {
 	d.signature()
 	d.addressingChild()
+	if d.opt.References {
+		return d.reference()
+	}
 	return nil
 }
 

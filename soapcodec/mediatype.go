@@ -12,8 +12,15 @@ var ErrMediaType = errors.New("soapcodec: not a media type")
 type ContentType struct {
 	Type      string // lower case, such as text/xml; "" if the field is absent or empty
 	Charset   string // lower case; "" if absent
-	Action    string // action parameter, quotes removed
+	Action    string // action parameter, quotes removed; of a package, also that in start-info
 	HasAction bool
+
+	// Of multipart/related (RFC 2387 §3) and application/xop+xml (XOP 1.0 §5)
+	// only; see parsePackage.
+	Boundary  string // without "--"; "" also where it is ambiguous or unusable
+	TypeParam string // type parameter: the media type of the root, or of the envelope; lower case, without parameters
+	Start     string // Content-ID of the root, without angle brackets; "" = the first part
+	StartInfo string // quotes removed
 }
 
 // ParseContentType reads a field (RFC 9110 §5.6.6, §8.3) leniently: names in
@@ -22,14 +29,14 @@ type ContentType struct {
 // action URI, are all taken. Of equal parameters the first counts. The error is
 // [ErrMediaType].
 func ParseContentType(field string) (ContentType, error) {
-	essence := strings.Trim(field[:typeEnd(field)], " \t")
-	if strings.Trim(field, " \t") == "" {
+	name := strings.Trim(field[:typeEnd(field)], blanks)
+	if strings.Trim(field, blanks) == "" {
 		return ContentType{}, nil
 	}
-	if top, sub, ok := strings.Cut(essence, "/"); !ok || !isToken(top) || !isToken(sub) {
+	if top, sub, ok := strings.Cut(name, "/"); !ok || !isToken(top) || !isToken(sub) {
 		return ContentType{}, ErrMediaType
 	}
-	ct := ContentType{Type: strings.ToLower(essence)}
+	ct := ContentType{Type: strings.ToLower(name)}
 	hasCharset := false
 	for p := range parameters(field) {
 		switch {
@@ -40,6 +47,9 @@ func ParseContentType(field string) (ContentType, error) {
 			ct.HasAction = true
 			ct.Action = p.unquoted()
 		}
+	}
+	if ct.IsMultipart() || ct.Type == typeXOP {
+		ct.parsePackage(field)
 	}
 	return ct, nil
 }
@@ -58,12 +68,31 @@ func (c ContentType) IsSOAP() bool {
 // Attachments.
 func (c ContentType) IsMultipart() bool { return c.Type == "multipart/related" }
 
+// IsPackage reports a multipart/related that can hold a SOAP message: it has a
+// usable boundary, and its type parameter, if it has one, names a root that
+// may be an envelope.
+func (c ContentType) IsPackage() bool {
+	return c.IsMultipart() && c.Boundary != "" && (c.TypeParam == "" || isRootType(c.TypeParam))
+}
+
+// EnvelopeType is the media type of the envelope, as far as the field tells it:
+// of a package that of its root, of a root in XOP form that of the envelope.
+func (c ContentType) EnvelopeType() string {
+	if !c.IsMultipart() && c.Type != typeXOP {
+		return c.Type
+	}
+	if c.TypeParam != "" && c.TypeParam != typeXOP {
+		return c.TypeParam
+	}
+	return essence(c.StartInfo)
+}
+
 // WithCharset rewrites the value of the charset parameter of a Content-Type
 // field and keeps every other octet, quotes included. A field without the
 // parameter gets it right after the type; an empty field stays empty, since a
 // media type must not be invented. charset must be a token.
 func WithCharset(field, charset string) string {
-	if strings.Trim(field, " \t") == "" {
+	if strings.Trim(field, blanks) == "" {
 		return field
 	}
 	var out strings.Builder
@@ -82,7 +111,7 @@ func WithCharset(field, charset string) string {
 		at = end
 	}
 	if at == 0 {
-		n := len(strings.TrimRight(field[:typeEnd(field)], " \t"))
+		n := len(strings.TrimRight(field[:typeEnd(field)], blanks))
 		return field[:n] + "; charset=" + charset + field[n:]
 	}
 	out.WriteString(field[at:])
@@ -131,7 +160,7 @@ func parameters(field string) func(yield func(parameter) bool) {
 			if i == len(field) || field[i] == ';' {
 				continue
 			}
-			p := parameter{name: strings.Trim(field[name:i], " \t")}
+			p := parameter{name: strings.Trim(field[name:i], blanks)}
 			i++
 			for i < len(field) && isBlankByte(field[i]) {
 				i++
@@ -180,7 +209,10 @@ func typeEnd(field string) int {
 	return len(field)
 }
 
-func isBlankByte(c byte) bool { return c == ' ' || c == '\t' }
+// isBlankByte reports what may stand around the pieces of a field. CR and LF
+// occur only in the folded fields of a part of a package (RFC 2822 §2.2.3); HTTP
+// has none.
+func isBlankByte(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 // isToken reports a token of RFC 9110 §5.6.2.
 func isToken(s string) bool {

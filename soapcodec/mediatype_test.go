@@ -33,7 +33,7 @@ func TestParseContentType(t *testing.T) {
 		{"application/soap+xml; action=\"urn:open", ContentType{Type: "application/soap+xml", Action: `"urn:open`, HasAction: true}},
 		{"application/soap+xml; action=\"", ContentType{Type: "application/soap+xml", Action: `"`, HasAction: true}},
 		{"application/soap+xml; action=\"x\\", ContentType{Type: "application/soap+xml", Action: `"x\`, HasAction: true}},
-		{"multipart/related; type=\"application/xop+xml\"; boundary=\"a;b\"", ContentType{Type: "multipart/related"}},
+		{"multipart/related; type=\"application/xop+xml\"; boundary=\"a;b\"", ContentType{Type: "multipart/related", Boundary: "a;b", TypeParam: "application/xop+xml"}},
 	}
 	for _, tt := range tests {
 		got, err := ParseContentType(tt.field)

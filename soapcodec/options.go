@@ -19,6 +19,8 @@ const (
 // with default limits.
 type Options struct {
 	Limits xmlstream.Limits
+	// References collects the xop:Include references, see [Facts.References].
+	References bool
 	// Accept11 and Accept12 select the versions; both false means both.
 	Accept11, Accept12 bool
 	Normalize          Normalize
