@@ -108,14 +108,13 @@ func scanAll(s *Scanner) (sum int, err error) {
 		}
 		switch k {
 		case Start:
-			n := s.Name()
-			sum += len(n.Local) + len(n.Space)
+			sum += len(s.Local()) + len(s.Space())
 			attrs := s.Attrs()
 			for i := range attrs {
 				sum += len(attrs[i].Name.Local) + len(attrs[i].Raw)
 			}
 		case End:
-			sum += len(s.Name().Local)
+			sum += len(s.Local())
 		case Text:
 			sum += len(s.Text())
 		}

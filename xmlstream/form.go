@@ -60,7 +60,8 @@ type forms struct {
 	trail  uint // id of the form of the last tag, plus trailEnd if it was an end tag
 	follow [2 * maxForms]uint8
 	byName [formSets][formWays]uint8
-	seen   [256]uint8
+	seen   [32]uint64 // bits of the hashes of names that have been seen
+	seenN  int        // how many bits are set
 }
 
 // roomy reports whether whatever has a form keeps these limits.
@@ -177,8 +178,7 @@ func (s *Scanner) learn(w []byte, name span, self bool) uint8 {
 		return 0
 	}
 	h := nameHash(w, name.start, name.end)
-	if seen := &m.seen[h>>40&0xFF]; *seen != uint8(h>>48)|1 {
-		*seen = uint8(h>>48) | 1
+	if !m.again(h) {
 		return 0
 	}
 	size := s.pos - s.tok
@@ -240,6 +240,19 @@ func (s *Scanner) learn(w []byte, name span, self bool) uint8 {
 	copy(set[1:], set[:])
 	set[0] = uint8(id)
 	return uint8(id)
+}
+
+// again reports whether a name with hash h has, probably, been seen before.
+func (m *forms) again(h uint64) bool {
+	word, bit := &m.seen[h>>53&31], uint64(1)<<(h>>47&63)
+	if *word&bit != 0 {
+		return true
+	}
+	if m.seenN++; m.seenN > 16*len(m.seen) {
+		m.seen, m.seenN = [len(m.seen)]uint64{}, 1
+	}
+	*word |= bit
+	return false
 }
 
 // hasNamesake reports whether another prefixed attribute has the local name of

@@ -23,7 +23,7 @@ const (
 const noBindings = 1
 
 // fewBindings is how many are searched one by one before a hash pays.
-const fewBindings = 8
+const fewBindings = 16
 
 // scope is the namespace bindings in force, a stack. Namespaces are interned,
 // so that two are equal if their indices are: comparing 64 KiB URIs once for

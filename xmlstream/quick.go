@@ -214,12 +214,9 @@ func (s *Scanner) quickTag(b []byte, p int) bool {
 	} else {
 		s.names = append(s.names, f.name[:f.nameLen]...)
 	}
-	s.open = append(s.open, element{
-		name: span{start: n, colon: n + int(f.colon), end: n + int(f.nameLen)},
-		uri:  int(f.uri),
-		mark: mark,
-		form: id,
-	})
+	e := s.push()
+	e.name.start, e.name.colon, e.name.end = n, n+int(f.colon), n+int(f.nameLen)
+	e.uri, e.mark, e.form = int(f.uri), mark, id
 	s.elements++
 	s.rooted = true
 	s.lo, s.hi, s.pos = end, end, end

@@ -217,6 +217,18 @@ func (s *Scanner) prologue() (Kind, error) {
 	return s.declaration(len(open))
 }
 
+// push adds an element, whose fields the caller sets one by one: to append a
+// literal copies what has just been written, and the processor waits for it.
+func (s *Scanner) push() *element {
+	n := len(s.open)
+	if n == cap(s.open) {
+		s.open = append(s.open, element{})
+	} else {
+		s.open = s.open[:n+1]
+	}
+	return &s.open[n]
+}
+
 // pop closes the innermost element, which the last End token ended.
 func (s *Scanner) pop() {
 	e := s.open[len(s.open)-1]
@@ -243,6 +255,27 @@ func (s *Scanner) Name() (n Name) {
 		n.Local = s.target
 	}
 	return n
+}
+
+// Local returns the local part of [Scanner.Name].
+func (s *Scanner) Local() []byte {
+	switch s.kind {
+	case Start, End:
+		e := &s.open[len(s.open)-1]
+		return s.names[e.name.colon+1 : e.name.end]
+	case ProcInst:
+		return s.target
+	}
+	return nil
+}
+
+// Space returns the namespace of [Scanner.Name].
+func (s *Scanner) Space() []byte {
+	switch s.kind {
+	case Start, End:
+		return s.scope.uri(s.open[len(s.open)-1].uri)
+	}
+	return nil
 }
 
 // SelfClosing reports whether the current Start token is <a/>. An End token

@@ -104,12 +104,12 @@ func (s *Scanner) startTag() (Kind, error) {
 		}
 	}
 	s.pos = s.tok + i + 1
-	return Start, s.push(name, self, namespaces)
+	return Start, s.enter(name, self, namespaces)
 }
 
-// push resolves the names of a start tag that is complete and opens its
+// enter resolves the names of a start tag that is complete and opens its
 // element. The window does not move any more.
-func (s *Scanner) push(name span, self bool, namespaces int) error {
+func (s *Scanner) enter(name span, self bool, namespaces int) error {
 	w := s.window()
 	mark := len(s.scope.bindings)
 	if len(s.spans) > 1 {
@@ -153,13 +153,14 @@ func (s *Scanner) push(name span, self bool, namespaces int) error {
 	if len(s.spans) > 0 {
 		s.pending = pendingSpans
 	}
-	e := element{uri: uri, mark: mark, form: s.learn(w, name, self)}
-	s.forms.trail = uint(e.form)
+	form := s.learn(w, name, self)
+	s.forms.trail = uint(form)
+	e := s.push()
+	e.uri, e.mark, e.form = uri, mark, form
 	e.name.start = len(s.names)
 	e.name.colon = len(s.names) + name.colon - name.start
 	s.names = append(s.names, w[name.start:name.end]...)
 	e.name.end = len(s.names)
-	s.open = append(s.open, e)
 	s.elements++
 	s.rooted, s.selfEnd = true, self
 	s.lo, s.hi = s.pos, s.pos
