@@ -11,7 +11,7 @@ KILLS   ?= 50
 WHAT    ?= queue
 LAB     := cd internal/faultlab && ../../bin/faultlab.test -test.v -test.timeout 2h
 
-.PHONY: run build test check fuzz conformance golden bench cross interop clean faults powercuts versus versus-queue versus-xml
+.PHONY: run build test check fuzz conformance golden bench purego cross interop clean faults powercuts versus versus-queue versus-xml
 
 # The shipped gateway.yaml stores messages in ./data. Where a sync proves nothing,
 # as in a container without a volume, the gateway refuses that: for a first look
@@ -55,6 +55,10 @@ golden: ## accept changed golden outputs, then review the diff
 
 bench: ## start-up time, resident memory and codec speed
 	$(GO) test -run '^$$' -bench . ./cmd/gateway ./xmlstream ./soapcodec ./proxy/...
+
+purego: ## the codec's tests as they are where there is no assembly
+	$(GO) vet -tags purego ./xmlstream ./soapcodec
+	$(GO) test -tags purego ./xmlstream/... ./soapcodec/...
 
 cross: ## build for every platform that is supported
 	GOOS=linux GOARCH=amd64 $(GO) build ./...
