@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -254,9 +255,7 @@ func randomNamespaces(rnd *rand.Rand) []byte {
 	var element func(depth int, bound map[string]string)
 	element = func(depth int, outer map[string]string) {
 		bound := map[string]string{}
-		for p, u := range outer {
-			bound[p] = u
-		}
+		maps.Copy(bound, outer)
 		var attrs []string
 		for _, p := range prefixes {
 			switch {

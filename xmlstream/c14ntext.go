@@ -116,7 +116,7 @@ func appendCanonicalAttr(dst []byte, a *Attr) []byte {
 // appendCanonicalValue appends a normalized value as it stands between the
 // double quotes of the canonical form.
 func appendCanonicalValue(dst, value []byte) []byte {
-	if bytes.IndexAny(value, "&<\"\t\n\r") < 0 {
+	if !bytes.ContainsAny(value, "&<\"\t\n\r") {
 		return append(dst, value...)
 	}
 	for _, c := range value {

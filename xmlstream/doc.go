@@ -1,5 +1,5 @@
-// Package xmlstream reads XML as a stream of tokens and never holds more of a
-// document than one token and the stack of open elements.
+// Package xmlstream reads and writes XML as a stream of tokens and never holds
+// more of a document than one token and the stack of open elements.
 //
 // It is the syntax layer of the gateway: it knows names, namespaces, text,
 // charsets and well-formedness, and nothing about SOAP. What a token means is
@@ -37,6 +37,14 @@
 // its buffers, or the document itself, and die at the next Next or Reset.
 // Offsets are absolute and stay true. A Scanner is for one goroutine and is
 // meant to be kept and reset: scanning a good document then allocates nothing.
+//
+// # Printing
+//
+// A [Printer] writes a document token by token and can write only what is
+// well-formed and namespace-well-formed: it escapes, closes, declares the
+// namespaces that names need, and refuses the rest with a [*PrintError]. It also
+// passes the tokens of a Scanner octet for octet, with the declarations that
+// were in force around them.
 //
 // # Canonical forms
 //
