@@ -70,6 +70,7 @@ func checkMessage(t *testing.T, d *Decoder, doc []byte) {
 	}
 	if len(doc) < 200_000 { // the streamed half of the check goes octet by octet
 		checkNormalize(t, doc)
+		checkTranslate(t, doc)
 	}
 }
 

@@ -75,6 +75,14 @@ type Decoder struct {
 	keysLeft      int // not found yet
 	notUnderstood []QName
 
+	extra  bool        // options ask for a second look at each token, see extras
+	tr     *translator // nil unless this message is translated
+	room   *translator // what tr points to, kept for the next message
+	insert inserter
+	// reaches: a signature in the header may cover the whole message, or what
+	// only its parties know.
+	reaches bool
+
 	edits     editor
 	faultRoom FaultFacts // what facts.Fault points to
 }
@@ -123,6 +131,7 @@ func (d *Decoder) reset() {
 	d.fault = faultReader{}
 	d.notUnderstood = nil
 	d.edits.reset(d.opt.Normalize == Envelope)
+	d.resetExtras()
 }
 
 // Facts are filled as far as the decoder has come. They are the decoder's own
@@ -169,6 +178,9 @@ func (d *Decoder) Step() error {
 			err = d.body(kind)
 		} else {
 			err = d.token(kind)
+		}
+		if d.extra && err == nil {
+			err = d.extras(kind)
 		}
 	}
 	if err != nil {

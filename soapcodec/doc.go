@@ -51,6 +51,7 @@
 //   - XML Signature Syntax and Processing, §4.4.3 (which parts of a message a
 //     signature covers)
 //   - Web Services Security: SOAP Message Security 1.0
+//   - WS-I BP 1.1 and BP 2.0, as far as strictTable has their rules
 //   - RFC 9110 §5.6, §8.3; RFC 7303
 //
 // Deviations, all of them lenient towards what is received:
@@ -70,6 +71,14 @@
 //     stable code, also where the header was at fault; faultactor and Node are
 //     written only for MustUnderstand, because for all other faults the gateway
 //     answers in the place of the service.
+//   - WS-I BP 1.1 R1031 (SHOULD NOT): a subcode of SOAP 1.2 becomes a dotted code
+//     of SOAP 1.1, since it would be lost otherwise. A code of an application is
+//     Receiver in SOAP 1.2, as SOAP 1.1 sends it with 500; those of WS-Security
+//     and WS-Addressing are what their specifications say.
+//   - SOAP 1.1 has no relay, no role ultimateReceiver, no NotUnderstood and one
+//     reason: relay and that role are left out, the block stays in its own
+//     namespace, and of several reasons the first in English is taken, else the
+//     first.
 //   - Message addressing headers count only where they are aimed at the
 //     ultimate receiver. Where both addressing namespaces occur, 1.0 counts.
 package soapcodec

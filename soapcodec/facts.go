@@ -22,6 +22,8 @@ type FaultFacts struct {
 	Subcodes   []QName // SOAP 1.2, outermost first
 	Reason     string  // the first text, at most 1 KiB
 	Node, Role string  // faultactor is in Role
+
+	bare bool // Code was written without a prefix
 }
 
 // Facts is what one pass over an envelope yields.

@@ -1,6 +1,10 @@
 package soapcodec
 
-import "soapway/xmlstream"
+import (
+	"bytes"
+
+	"soapway/xmlstream"
+)
 
 // Bounds of what is kept of a received fault.
 const (
@@ -117,6 +121,7 @@ func (d *Decoder) faultValue(f field, value []byte) {
 	case fieldFaultCode:
 		if facts.Code.IsZero() {
 			facts.Code = d.resolve(value)
+			facts.bare = bytes.IndexByte(value, ':') < 0
 		}
 	case fieldSubcode:
 		if len(facts.Subcodes) < maxSubcodes {

@@ -23,6 +23,8 @@ const (
 	CodeIncomplete         Code = "Incomplete"      // the request broke off
 	CodeVersionMismatch    Code = "VersionMismatch"
 	CodeMustUnderstand     Code = "MustUnderstand"
+	CodeStrict             Code = "Strict"  // a rule of StrictRules is broken
+	CodeSigned             Code = "Signed"  // a signature forbids what the route asks for
 	CodeNoRoute            Code = "NoRoute" // from here on: framed only, over HTTP a status says it
 	CodeNotAuthorised      Code = "NotAuthorised"
 	CodeTooLarge           Code = "TooLarge" // also: does not fit a framed node
@@ -69,6 +71,8 @@ var faultTable = [...]faultRow{
 	{CodeIncomplete, senderClass, "The message ended too early"},
 	{CodeVersionMismatch, versionMismatchClass, "The message is not in a SOAP version that is accepted here"},
 	{CodeMustUnderstand, mustUnderstandClass, "A mandatory header block is not understood"},
+	{CodeStrict, senderClass, "The message breaks a rule that is enforced here"},
+	{CodeSigned, receiverClass, "The message is signed and can not be changed as this service needs it"},
 	{CodeNoRoute, senderClass, "There is no service for this message"},
 	{CodeNotAuthorised, senderClass, "The sender is not authorised"},
 	{CodeTooLarge, senderClass, "The message is too large"},

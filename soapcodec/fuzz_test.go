@@ -114,6 +114,19 @@ func FuzzNormalize(f *testing.F) {
 	})
 }
 
+// FuzzTranslate: see checkTranslate.
+func FuzzTranslate(f *testing.F) {
+	addSeeds(f)
+	for _, c := range golden.Glob(f, "testdata/translate/*.txtar") {
+		f.Add(c.File("in.xml"))
+	}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		if _, err := Decode(doc, Options{}); err == nil {
+			checkTranslate(t, doc)
+		}
+	})
+}
+
 // FuzzReason: whatever stands in a message, the text of a fault is well-formed
 // and bounded.
 func FuzzReason(f *testing.F) {

@@ -1,6 +1,10 @@
 package soapcodec
 
-import "bytes"
+import (
+	"bytes"
+	"math"
+	"slices"
+)
 
 // Edit says: replace the octets [Start,End) of the scanned stream by With.
 // Edits come in ascending order and do not overlap.
@@ -23,15 +27,24 @@ func Apply(dst, doc []byte, edits []Edit) []byte {
 // TakeEdits returns the edits found so far and not yet taken, and forgets them;
 // the slice is the caller's. There are none before the head is known, because
 // a signature in the header may withdraw them.
-func (d *Decoder) TakeEdits() []Edit { return d.edits.take() }
+func (d *Decoder) TakeEdits() []Edit { return d.edits.take(d.held()) }
 
 // Settled is the stream offset before which no further edit can come: 0 until
-// the head is known, the end of the last token from then on.
+// the head is known, then the end of the last token, or the place that a
+// translation still has to decide about.
 func (d *Decoder) Settled() int64 {
-	if !d.headKnown && (d.opt.Normalize == Envelope || d.opt.Node) {
+	if !d.headKnown && d.opt.edits() {
 		return 0
 	}
-	return d.sc.InputOffset()
+	return min(d.sc.InputOffset(), d.held())
+}
+
+// held is the offset from which on edits are not handed out yet.
+func (d *Decoder) held() int64 {
+	if d.tr == nil {
+		return math.MaxInt64
+	}
+	return d.tr.held()
 }
 
 var (
@@ -50,7 +63,7 @@ type editor struct {
 
 type pendingEdit struct {
 	Edit
-	node bool // removal of a header block: stays when normalization is withdrawn
+	stays bool // not made by normalization: stays when that is withdrawn
 }
 
 func (e *editor) reset(normalize bool) {
@@ -61,16 +74,24 @@ func (e *editor) reset(normalize bool) {
 	}
 }
 
-func (e *editor) take() []Edit {
+// take hands out the edits before the offset upto.
+func (e *editor) take(upto int64) []Edit {
 	if !e.open || len(e.list) == 0 {
 		return nil
 	}
-	out := make([]Edit, len(e.list))
-	for i := range e.list {
-		out[i] = e.list[i].Edit
-		e.taken = e.taken || !e.list[i].node
+	n := len(e.list)
+	for n > 0 && (e.list[n-1].Start >= upto || e.list[n-1].End > upto) {
+		n--
 	}
-	e.list = e.list[:0]
+	if n == 0 {
+		return nil
+	}
+	out := make([]Edit, n)
+	for i := range out {
+		out[i] = e.list[i].Edit
+		e.taken = e.taken || !e.list[i].stays
+	}
+	e.list = slices.Delete(e.list, 0, n)
 	return out
 }
 
@@ -82,7 +103,7 @@ func (e *editor) withdraw() bool {
 	e.normalize = false
 	kept := e.list[:0]
 	for _, p := range e.list {
-		if p.node {
+		if p.stays {
 			kept = append(kept, p)
 		}
 	}
@@ -97,7 +118,7 @@ func (e *editor) remove(start, end int64) {
 		return
 	}
 	if n := len(e.list); n > 0 {
-		if last := &e.list[n-1]; !last.node && last.End == start && len(last.With) == 0 {
+		if last := &e.list[n-1]; !last.stays && last.End == start && len(last.With) == 0 {
 			last.End = end
 			return
 		}
@@ -105,9 +126,30 @@ func (e *editor) remove(start, end int64) {
 	e.replace(start, end, nil)
 }
 
-// removeBlock deletes a header block.
-func (e *editor) removeBlock(start, end int64) {
-	e.list = append(e.list, pendingEdit{Edit{Start: start, End: end}, true})
+// removeBlock deletes a header block, whatever was to become of its inside.
+func (e *editor) removeBlock(start, end int64) { e.put(start, end, nil) }
+
+// put adds an edit that is not normalization's and goes before it: what
+// normalization wants within [start,end) is dropped. It may come out of order,
+// but only among the edits of the last tokens, which are few. An insertion stands before a
+// replacement that begins at its place, and behind earlier insertions there.
+func (e *editor) put(start, end int64, with []byte) {
+	i := len(e.list)
+	for i > 0 {
+		p := &e.list[i-1]
+		if p.Start < start || p.Start == start && p.Start == p.End {
+			break
+		}
+		i--
+	}
+	j := i
+	for start < end && j < len(e.list) && e.list[j].End <= end && e.list[j].Start < end {
+		j++
+	}
+	if start < end && i > 0 && e.list[i-1].End >= end {
+		return // within what is deleted already
+	}
+	e.list = slices.Replace(e.list, i, j, pendingEdit{Edit{Start: start, End: end, With: with}, true})
 }
 
 func (e *editor) replace(start, end int64, with []byte) {

@@ -28,8 +28,33 @@ type Options struct {
 	// it is a MustUnderstand fault, since the gateway understands none; others
 	// aimed at it are removed, unless SOAP 1.2 relay says otherwise.
 	Node bool
+	// Translate is the version that the message gets by the decoder's edits, if
+	// it is in the other one; V0 leaves it as it is. A signed message that would
+	// have to change is refused with [CodeSigned].
+	Translate Version
+	// Add is one or more header blocks that declare their own namespaces; they
+	// are put first in Header, which is made if it is missing.
+	Add []byte
+	// Late says what [Late] will write into the message for each try, so that a
+	// message that must not be changed is refused before it is sent or stored.
+	LateTo, LateMark bool
+	// Late is written into the message; nil is nothing.
+	Late *Late
+	// Strict refuses what the rules of [StrictRules] forbid in an envelope.
+	Strict bool
 	// Keys are values to be looked for on the way, see [Facts.Keys].
 	Keys []Key
+}
+
+// edits reports whether a decoder may change octets.
+func (o *Options) edits() bool { return o.Normalize != Keep || o.Node || o.inserts() }
+
+// extras reports whether tokens are looked at once more, see [Decoder.extra].
+func (o *Options) extras() bool { return o.Strict || o.inserts() }
+
+// inserts reports whether one of the options that need that may change octets.
+func (o *Options) inserts() bool {
+	return o.Translate != V0 || len(o.Add) > 0 || o.LateTo || o.LateMark || o.Late != nil
 }
 
 func (o *Options) accepts(v Version) bool {

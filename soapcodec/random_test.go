@@ -166,6 +166,7 @@ func TestRandomEnvelopes(t *testing.T) {
 			edited++
 		}
 		checkNormalize(t, doc)
+		checkTranslate(t, doc)
 	}
 	// The generator must reach all three, or the test proves little.
 	if accepted < n/3 || skipped < n/100 || edited < n/4 {

@@ -23,12 +23,12 @@ func (d *Decoder) signature() {
 			d.facts.Signed = true
 		}
 	case "Reference":
-		if d.edits.normalize && !d.harmless("URI", harmlessReference) {
-			d.skipNormalize()
+		if (d.edits.normalize || d.insert.on) && !d.harmless("URI", harmlessReference) {
+			d.reached()
 		}
 	case "Transform":
-		if d.edits.normalize && !d.harmless("Algorithm", harmlessTransform) {
-			d.skipNormalize()
+		if (d.edits.normalize || d.insert.on) && !d.harmless("Algorithm", harmlessTransform) {
+			d.reached()
 		}
 	}
 }
@@ -99,6 +99,14 @@ func hasID(attrs []xmlstream.Attr) bool {
 		}
 	}
 	return false
+}
+
+// reached notes that a signature may cover what lies between the tags of the frame.
+func (d *Decoder) reached() {
+	d.reaches = true
+	if d.edits.normalize {
+		d.skipNormalize()
+	}
 }
 
 // skipNormalize withdraws normalization for this message. In a stream the edits
