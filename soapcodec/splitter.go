@@ -66,7 +66,8 @@ type splitter struct {
 	state  splitState
 	lead   int  // inDelimiter: octets of the line break before the dashes
 	lines  bool // whether lines end in LF alone is known
-	lf     bool
+	lf     bool // they do
+	closed bool // the close delimiter has come
 	parts  int
 
 	maxParts  int
@@ -133,9 +134,6 @@ func (s *splitter) piece() (PartKind, error) {
 			return 0, err
 		}
 		if here {
-			if s.state == atEpilogue {
-				return 0, s.fault(0, errLateLine)
-			}
 			s.lead = 0
 			return s.delimiter()
 		}
@@ -158,13 +156,8 @@ func (s *splitter) run() (PartKind, error) {
 	for {
 		w := s.buf[s.tok:]
 		if i := bytes.Index(w, needle); i >= 0 {
-			if s.state == inEpilogue {
-				return 0, s.fault(i, errLateLine)
-			}
 			lead := i
-			if crlf := i > 0 && w[i-1] == '\r'; s.lines && !s.lf && !crlf {
-				return 0, s.fault(i, errMixedLines)
-			} else if crlf && (!s.lines || !s.lf) {
+			if i > 0 && w[i-1] == '\r' && !s.lf {
 				lead--
 			}
 			s.lead = i + 1 - lead
@@ -198,6 +191,12 @@ func (s *splitter) run() (PartKind, error) {
 
 // delimiter takes the delimiter line that begins at tok.
 func (s *splitter) delimiter() (PartKind, error) {
+	switch {
+	case s.closed:
+		return 0, s.fault(0, errLateLine)
+	case s.lines && !s.lf && s.lead == 1:
+		return 0, s.fault(0, errMixedLines)
+	}
 	i := s.lead + len(s.needle) - 2
 	c, ok, err := s.at(i)
 	if err != nil {
@@ -248,7 +247,7 @@ func (s *splitter) delimiter() (PartKind, error) {
 	}
 	s.pos = s.tok + i
 	if last {
-		s.state = inEpilogue
+		s.state, s.closed = inEpilogue, true
 		if ok {
 			s.state = atEpilogue
 		}
