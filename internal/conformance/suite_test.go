@@ -230,8 +230,9 @@ func labelsAgree(t *testing.T, doc []byte) bool {
 }
 
 type suiteTest struct {
-	id, kind, path string
-	colons         bool // well-formed, but not for a parser that knows namespaces
+	id, kind, path   string
+	colons           bool   // well-formed, but not for a parser that knows namespaces
+	output, entities string // a file with the canonical form, "" if there is none; which kinds a parser must read
 }
 
 var catalogue = regexp.MustCompile(`<!ENTITY\s+\S+\s+SYSTEM\s+"([^"]+)">`)
@@ -269,7 +270,11 @@ func suiteTests(t *testing.T, files fs.FS) (tests []suiteTest) {
 			if !fifth || a["VERSION"] == "1.1" || a["RECOMMENDATION"] == "XML1.1" || strings.HasPrefix(a["RECOMMENDATION"], "NS1.1") {
 				continue
 			}
-			tests = append(tests, suiteTest{a["ID"], a["TYPE"], path.Join(path.Dir(file), a["URI"]), a["NAMESPACE"] == "no"})
+			test := suiteTest{id: a["ID"], kind: a["TYPE"], path: path.Join(path.Dir(file), a["URI"]), colons: a["NAMESPACE"] == "no", entities: a["ENTITIES"]}
+			if a["OUTPUT"] != "" {
+				test.output = path.Join(path.Dir(file), a["OUTPUT"])
+			}
+			tests = append(tests, test)
 		}
 	}
 	return tests
