@@ -1,10 +1,5 @@
 package xmlstream
 
-import (
-	"encoding/binary"
-	"math/bits"
-)
-
 // The classes of an octet, one bit each. A scan loop stops at the octets of
 // the classes in its mask and looks at nothing else.
 const (
@@ -55,42 +50,6 @@ var class = func() (t [256]uint8) {
 	}
 	return t
 }()
-
-// The words of the eight-octets-at-a-time test.
-const (
-	ones  = 0x0101010101010101
-	highs = 0x8080808080808080
-)
-
-// textStop returns the index, from i on, of the first octet of b that ends or
-// interrupts character data: '<', '&', ']', a control other than white space,
-// or one that is not ASCII. It returns len(b) if there is none.
-//
-// Hot path: must not allocate (TestAllocs). Eight octets at a time, by the
-// classic test for a zero octet in a word: it may flag an octet behind a
-// special one, never before it, so the lowest flag is right. Measure:
-//
-//	go test ./xmlstream -run '^$' -bench TextStop -count 10
-func textStop(b []byte, i int) int {
-	for i+8 <= len(b) {
-		w := binary.LittleEndian.Uint64(b[i:])
-		less, amp, square := w^('<'*ones), w^('&'*ones), w^(']'*ones)
-		m := (w | (w - 0x20*ones) | (less-ones)&^less | (amp-ones)&^amp | (square-ones)&^square) & highs
-		if m == 0 {
-			i += 8
-			continue
-		}
-		i += bits.TrailingZeros64(m) / 8
-		if class[b[i]]&blank == 0 {
-			return i
-		}
-		i++ // \t, \n or \r
-	}
-	for i < len(b) && class[b[i]]&stopText == 0 {
-		i++
-	}
-	return i
-}
 
 // sequenceLen returns the length that the lead octet of a UTF-8 sequence
 // announces, or 0 if c cannot lead one.

@@ -222,18 +222,18 @@ func (s *Scanner) instruction() (Kind, error) {
 // section scans a CDATA section, comment or processing instruction, or a
 // piece of one, whose content begins at from.
 func (s *Scanner) section(k Kind, from int) (Kind, error) {
-	closing, stop, first := "]]>", uint8(stopCDATA), byte(']')
+	closing, stop, first, t := "]]>", uint8(stopCDATA), byte(']'), cdataNibbles
 	switch k {
 	case Comment:
-		closing, stop, first = "-->", stopOther, '-'
+		closing, stop, first, t = "-->", stopOther, '-', otherNibbles
 	case ProcInst:
-		closing, stop, first = "?>", stopOther, '?'
+		closing, stop, first, t = "?>", stopOther, '?', otherNibbles
 	}
 	piece := max(s.piece, from)
 	w, i := s.window(), from
 	for {
-		for n := min(len(w), piece); i < n && class[w[i]]&stop == 0; {
-			i++
+		if n := min(len(w), piece); i < n {
+			i = classStop(w[:n], i, stop, t)
 		}
 		if i >= piece {
 			if w[i-1] == '\r' {

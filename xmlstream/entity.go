@@ -1,6 +1,10 @@
 package xmlstream
 
-import "unicode/utf8"
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
 
 // reference checks the reference that begins with the '&' at i and returns
 // the index behind its ';' (XML 1.0 §4.1). It reads no further than it must
@@ -112,7 +116,7 @@ func appendReference(dst, b []byte) ([]byte, int) {
 // outside a CDATA section, references are replaced.
 func appendText(dst, b []byte, references bool) []byte {
 	from := 0
-	for i := 0; i < len(b); {
+	for i := changes(b, 0); i < len(b); i = changes(b, i) {
 		switch {
 		case b[i] == '\r':
 			dst = append(append(dst, b[from:i]...), '\n')
@@ -120,7 +124,7 @@ func appendText(dst, b []byte, references bool) []byte {
 				i++
 			}
 			from = i
-		case b[i] == '&' && references:
+		case references:
 			var n int
 			dst, n = appendReference(append(dst, b[from:i]...), b[i:])
 			i += n
@@ -130,6 +134,23 @@ func appendText(dst, b []byte, references bool) []byte {
 		}
 	}
 	return append(dst, b[from:]...)
+}
+
+// changes returns the index, from i on, of the first '&' or '\r' of b, len(b)
+// if there is none.
+func changes(b []byte, i int) int {
+	for i+8 <= len(b) {
+		w := binary.LittleEndian.Uint64(b[i:])
+		amp, cr := w^('&'*ones), w^('\r'*ones)
+		if m := ((amp-ones)&^amp | (cr-ones)&^cr) & highs; m != 0 {
+			return i + bits.TrailingZeros64(m)/8
+		}
+		i += 8
+	}
+	for i < len(b) && b[i] != '&' && b[i] != '\r' {
+		i++
+	}
+	return i
 }
 
 // appendValue appends an attribute's normalized value: literal white space

@@ -1,9 +1,6 @@
 package xmlstream
 
-import (
-	"encoding/binary"
-	"math/bits"
-)
+import "encoding/binary"
 
 // after says what the token before the next one allows to take for granted, so
 // that Next can go on with a single comparison.
@@ -282,28 +279,4 @@ func (s *Scanner) match(f *form, b []byte, p int) int {
 		return end
 	}
 	return 0
-}
-
-// valueStop returns the index, from i on, of the first octet of b that is
-// quote, or that ends or interrupts a value for another reason: '<', '&', white
-// space other than a blank, another control, or one that is not ASCII. It
-// returns len(b) if there is none.
-func valueStop(b []byte, i int, quote byte) int {
-	q := uint64(quote) * ones
-	for i+8 <= len(b) {
-		w := binary.LittleEndian.Uint64(b[i:])
-		less, amp, end := w^('<'*ones), w^('&'*ones), w^q
-		m := (w | (w - 0x20*ones) | (less-ones)&^less | (amp-ones)&^amp | (end-ones)&^end) & highs
-		if m != 0 {
-			return i + bits.TrailingZeros64(m)/8
-		}
-		i += 8
-	}
-	for i < len(b) {
-		if c := b[i]; c == quote || c == '<' || c == '&' || c < 0x20 || c >= 0x80 {
-			break
-		}
-		i++
-	}
-	return i
 }

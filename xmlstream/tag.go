@@ -307,12 +307,11 @@ func (s *Scanner) value(a *attrSpan) (int, error) {
 	if a.quote, err = s.blanks(&i); err != nil {
 		return 0, err
 	}
-	var stop uint8
+	stop, t := uint8(stopDouble), doubleNibbles
 	switch a.quote {
 	case '"':
-		stop = stopDouble
 	case '\'':
-		stop = stopSingle
+		stop, t = stopSingle, singleNibbles
 	default:
 		return 0, s.fault(i, errQuote)
 	}
@@ -320,9 +319,7 @@ func (s *Scanner) value(a *attrSpan) (int, error) {
 	a.value = i
 	w := s.window()
 	for {
-		for i < len(w) && class[w[i]]&stop == 0 {
-			i++
-		}
+		i = classStop(w, i, stop, t)
 		if i-a.value > s.lim.AttributeValue {
 			return 0, s.exceeded(a.value+s.lim.AttributeValue, limitAttributeValue, int64(s.lim.AttributeValue))
 		}

@@ -41,19 +41,21 @@ var rules = map[string]rule{
 	},
 	"xmlstream": {
 		test:     []string{"internal/golden"},
-		external: []string{"golang.org/x/text"},
+		external: []string{"golang.org/x/sys/cpu", "golang.org/x/text"},
 	},
 	"soapcodec": {
 		ours: []string{"xmlstream"},
 		test: []string{"internal/conformance", "internal/golden"},
 	},
 	"proxy": {
-		ours:     []string{"soapcodec", "xmlstream", "proxy/balance", "internal/frame"},
+		ours:     []string{"soapcodec", "xmlstream", "proxy/balance", "proxy/guard", "proxy/health", "internal/frame"},
 		test:     []string{"internal/golden", "internal/memnet"},
 		external: []string{"github.com/google/uuid", "github.com/klauspost/compress", "github.com/andybalholm/brotli"},
 	},
 	"proxy/balance":  {},
-	"proxy/listen":   {ours: []string{"proxy", "soapcodec", "internal/frame"}, test: []string{"internal/memnet"}},
+	"proxy/health":   {},
+	"proxy/guard":    {external: []string{"golang.org/x/crypto/bcrypt"}},
+	"proxy/listen":   {ours: []string{"proxy", "soapcodec", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
 	"proxy/upstream": {ours: []string{"proxy", "soapcodec", "internal/frame"}, test: []string{"internal/memnet"}},
 	"internal/admin": {
 		ours: []string{"internal/telemetry"},
@@ -61,7 +63,7 @@ var rules = map[string]rule{
 	},
 	"internal/app": {
 		ours: []string{
-			"config", "proxy", "proxy/balance", "proxy/listen", "proxy/upstream", "queue", "soapcodec", "xmlstream",
+			"config", "proxy", "proxy/balance", "proxy/guard", "proxy/health", "proxy/listen", "proxy/upstream", "queue", "soapcodec", "xmlstream",
 			"internal/admin", "internal/lifecycle", "internal/retry", "internal/telemetry", "queue",
 		},
 		test: []string{"internal/frame"},
@@ -78,6 +80,7 @@ var rules = map[string]rule{
 	},
 	"internal/frame":     {},
 	"internal/golden":    {external: []string{"golang.org/x/tools/txtar"}},
+	"internal/h1":        {external: []string{"golang.org/x/sys"}, test: []string{"internal/memnet"}},
 	"internal/lifecycle": {},
 	"internal/memnet":    {},
 	"internal/retry":     {},
