@@ -151,19 +151,11 @@ func (q *Queue) finish(d *destState, it *item, m *Message, n int, o Outcome, too
 func (q *Queue) health(d *destState, o Outcome, now time.Time, scout bool) {
 	if o.Unhealthy {
 		if d.circuit.unhealthy(d.cfg, now, o.Reason, scout) {
-			q.opt.Observer.Circuit(d.cfg.Name, true)
-			q.opt.Log.Warn("destination is down", "destination", d.cfg.Name, "failures", d.circuit.failures, "reason", o.Reason)
+			q.opened(d, o.Reason)
 		}
 		return
 	}
-	since := d.circuit.since
-	if d.circuit.healthy() {
-		q.opt.Observer.Circuit(d.cfg.Name, false)
-		q.opt.Log.Info("destination is back", "destination", d.cfg.Name, "down", now.Sub(since).Round(time.Millisecond))
-		for _, r := range d.routes {
-			r.hasten(false)
-		}
-	}
+	q.closed(d, now)
 }
 
 // done ends a message that was delivered.
@@ -363,6 +355,7 @@ func (q *Queue) burial(d *destState, it *item, m *Message, reason, text string, 
 	dead := &DeadLetter{
 		Message: m, Died: time.Now(), Reason: reason, Text: text, Attempts: it.ownUp(time.Now()),
 		Reply: o.Reply, ReplyType: o.ReplyType,
+		Stops: it.route.cfg.StopOnDead && it.lane != nil && it.lane.head == it,
 	}
 	q.mu.Unlock()
 	// No context of the run: a burial that has begun is worth finishing.
@@ -375,11 +368,14 @@ func (q *Queue) burial(d *destState, it *item, m *Message, reason, text string, 
 		return
 	}
 	q.opt.Log.Warn("dead letter", "id", it.id, "route", it.route.name, "reason", reason, "text", text, "attempts", it.attempts())
+	if dead.Stops {
+		q.opt.Log.Error("an order key stands still until its dead letter is replayed or dropped", "id", it.id, "route", it.route.name)
+	}
 	q.mu.Lock()
 	recorded := it.recorded()
 	q.opt.Observer.Died(it.route.name, reason)
+	q.bury(dead, len(m.Body)) // before the lane moves on
 	q.end(d, it)
-	q.bury(dead, len(m.Body))
 	q.mu.Unlock()
 	q.remove(it, recorded)
 }
@@ -422,6 +418,10 @@ func (q *Queue) takeExpired() (found []expired) {
 		if r.dest == nil {
 			continue
 		}
+		if r.cfg.StopOnDead {
+			found = r.takeExpiredHeads(now, most, found)
+			continue
+		}
 		for len(found) < most {
 			it := r.oldest()
 			if it == nil || it.where == inFlight || !r.cfg.Retry.Expired(now.Sub(it.accepted)) {
@@ -432,6 +432,24 @@ func (q *Queue) takeExpired() (found []expired) {
 			r.dest.flying++
 			found = append(found, expired{r.dest, it})
 		}
+	}
+	return found
+}
+
+// takeExpiredHeads is takeExpired for a route whose lanes stop: what stands
+// behind a head waits for it, however long that takes.
+func (r *routeState) takeExpiredHeads(now time.Time, most int, found []expired) []expired {
+	if it := r.oldest(); it == nil || !r.cfg.Retry.Expired(now.Sub(it.accepted)) {
+		return found
+	}
+	for _, l := range r.lanes {
+		it := l.head
+		if len(found) == most || it == nil || it.where == inFlight || !r.cfg.Retry.Expired(now.Sub(it.accepted)) {
+			continue
+		}
+		r.take(it)
+		r.dest.flying++
+		found = append(found, expired{r.dest, it})
 	}
 	return found
 }

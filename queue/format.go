@@ -16,12 +16,12 @@ import (
 // A record of the log is a JetStream message on gw.in.00.HASH, with a hash of the
 // destination (see logSubject). Its one header is
 //
-//	Gw-Message: 1 ID ROUTE DESTINATION LANE OPERATION ACCEPTED META CRC
+//	Gw-Message: 1 ID ROUTE DESTINATION LANE OPERATION ACCEPTED META [OPTION…] CRC
 //
 // and its data is the meta octets followed by the body. A dead letter, on
 // gw.dead.ID, has
 //
-//	Gw-Dead: 1 ID ROUTE DESTINATION LANE OPERATION ACCEPTED META BODY REPLY DIED REASON TEXT TYPE ATTEMPTS CRC
+//	Gw-Dead: 1 ID ROUTE DESTINATION LANE OPERATION ACCEPTED META BODY REPLY DIED REASON TEXT TYPE ATTEMPTS [OPTION…] CRC
 //
 // and meta, body, reply and, where ATTEMPTS is empty, the JSON of the attempts
 // as its data. Attempts (gw.att.ID) and states (gw.st.NAME) are
@@ -31,7 +31,9 @@ import (
 // with the value as data. Fields are separated by one space. A text is written
 // with every octet that is not printable ASCII, the space and the percent sign
 // as %XX, and an empty one as a single %. ACCEPTED and DIED are nanoseconds
-// since 1970, or % for no time; META, BODY and REPLY are lengths in octets. CRC
+// since 1970, or % for no time; META, BODY and REPLY are lengths in octets. An
+// OPTION is NAME=VALUE, and one that is not known is passed over: first=1 is
+// Message.First, stops=1 is DeadLetter.Stops. CRC
 // is the CRC-32C, in hexadecimal, of the fields before it and then the data.
 const Format = 1
 
@@ -153,6 +155,9 @@ func encodeMessage(m *Message) (header string, data []byte, err error) {
 	}
 	data = make([]byte, 0, len(m.Meta)+len(m.Body))
 	data = append(append(data, m.Meta...), m.Body...)
+	if m.First {
+		b = append(b, " first=1"...)
+	}
 	return seal(b, data), data, nil
 }
 
@@ -205,6 +210,20 @@ func (f *fields) text() string {
 		i += 2
 	}
 	return string(b)
+}
+
+// options calls f for the options before the checksum.
+func (f *fields) options(option func(name, value string)) {
+	for f.err == nil && strings.IndexByte(f.rest, ' ') >= 0 {
+		name, value, _ := strings.Cut(f.raw(), "=")
+		option(name, value)
+	}
+}
+
+func (m *Message) option(name, value string) {
+	if name == "first" {
+		m.First = value == "1"
+	}
 }
 
 func (f *fields) number() int {
@@ -265,6 +284,7 @@ func verify(header string, data []byte) error {
 func decodeHead(header string) (m *Message, meta int, err error) {
 	f := fields{rest: header}
 	m, meta = f.message()
+	f.options(m.option)
 	f.raw() // the checksum
 	return m, meta, f.err
 }
@@ -282,6 +302,7 @@ func decodeMessage(header string, data []byte) (*Message, error) {
 	}
 	f := fields{rest: header}
 	m, meta := f.message()
+	f.options(m.option)
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -322,6 +343,9 @@ func encodeDead(d *DeadLetter) (header string, data []byte, err error) {
 		b = appendField(b, "")
 		data = append(data, attempts...)
 	}
+	if d.Stops {
+		b = append(b, " stops=1"...)
+	}
 	return seal(b, data), data, nil
 }
 
@@ -351,6 +375,11 @@ func decodeDead(header string, data []byte) (d *DeadLetter, whole bool, err erro
 	body, reply := f.number(), f.number()
 	d = &DeadLetter{Message: m, Died: f.time(), Reason: f.text(), Text: f.text(), ReplyType: f.text()}
 	attempts := f.text()
+	f.options(func(name, value string) {
+		if d.Stops = d.Stops || name == "stops" && value == "1"; name != "stops" {
+			m.option(name, value)
+		}
+	})
 	f.raw() // the checksum
 	if f.err != nil {
 		return nil, false, f.err

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -35,7 +36,8 @@ type item struct {
 	noted bool
 	// replied: the store keeps an answer with the attempts.
 	replied bool
-	heap    int // index in routeState.delayed
+	first   bool // Message.First
+	heap    int  // index in routeState.delayed
 }
 
 // where an item is. Invariant, under Queue.mu: an item is in exactly one of
@@ -59,14 +61,6 @@ func (it *item) attempts() int {
 	return n
 }
 
-// lane is the order of messages that share a key. Only its head is in ready,
-// delayed or in flight; the others wait in seq order.
-type lane struct {
-	key  string
-	head *item
-	rest fifo
-}
-
 // routeState is a route with the messages that it has accepted.
 type routeState struct {
 	name    string
@@ -77,6 +71,8 @@ type routeState struct {
 	delayed dueHeap // by due
 	ages    fifo    // all, in the order of acceptance; finished ones are skipped lazily
 	lanes   map[string]*lane
+	held    bool  // no lane moves: the log is being read, and what goes first may come last
+	stopped int   // lanes that stand still for a dead letter
 	waiting int   // items not gone
 	retried int   // of these, with at least one attempt charged
 	flying  int   // of these, in flight
@@ -94,18 +90,8 @@ func (r *routeState) add(it *item, key string) {
 	}
 	r.ages.push(it)
 	if key != "" {
-		l := r.lanes[key]
-		if l == nil {
-			l = &lane{key: key}
-			r.lanes[key] = l
-		}
-		it.lane = l
-		if l.head != nil {
-			it.where = inLane
-			l.rest.push(it)
-			return
-		}
-		l.head = it
+		r.join(it, r.lane(key))
+		return
 	}
 	r.enqueue(it)
 }
@@ -200,20 +186,7 @@ func (r *routeState) forget(it *item) {
 	r.bytes -= int64(it.size)
 	if l := it.lane; l != nil && l.head == it {
 		l.head = nil
-		for l.head == nil {
-			n := l.rest.pop()
-			if n == nil {
-				delete(r.lanes, l.key)
-				break
-			}
-			switch n.where {
-			case inLane:
-				l.head = n
-				r.enqueue(n)
-			case inFlight: // on the way to its burial
-				l.head = n
-			}
-		}
+		r.advance(l)
 	}
 }
 
@@ -235,6 +208,16 @@ type fifo struct {
 }
 
 func (f *fifo) push(it *item) { f.items = append(f.items, it) }
+
+// unshift puts an item before all others.
+func (f *fifo) unshift(it *item) {
+	if f.head > 0 {
+		f.head--
+		f.items[f.head] = it
+		return
+	}
+	f.items = slices.Insert(f.items, 0, it)
+}
 
 func (f *fifo) peek() *item {
 	if f.head == len(f.items) {

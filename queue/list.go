@@ -37,9 +37,11 @@ type RouteStats struct {
 	Bytes       int64     `json:"bytes"` // of the bodies that wait
 	Oldest      time.Time `json:"oldest,omitzero"`
 	Paused      bool      `json:"paused,omitempty"`
-	Down        bool      `json:"down,omitempty"` // its destination
-	NextProbe   time.Time `json:"next_probe,omitzero"`
-	LastError   string    `json:"last_error,omitempty"`
+	// Stopped is how many order keys stand still for a dead letter.
+	Stopped   int       `json:"stopped_keys,omitempty"`
+	Down      bool      `json:"down,omitempty"` // its destination
+	NextProbe time.Time `json:"next_probe,omitzero"`
+	LastError string    `json:"last_error,omitempty"`
 	// Loading: the index is still being rebuilt and the counts are too low.
 	Loading bool `json:"loading,omitempty"`
 }
@@ -60,6 +62,11 @@ type Entry struct {
 	NextAttempt time.Time `json:"next_attempt,omitzero"`
 	Reason      string    `json:"reason,omitempty"` // dead: the stable word; else of the last attempt
 	Text        string    `json:"text,omitempty"`   // dead: one line
+	// Stops says of a dead letter that its order key stands still for it.
+	Stops bool `json:"stops_key,omitempty"`
+	// WaitsFor is the id of the dead letter for which the order key of a waiting
+	// message stands still.
+	WaitsFor string `json:"waits_for,omitempty"`
 }
 
 // Detail is all that is known of one message.
@@ -106,23 +113,32 @@ func (q *Queue) bury(d *DeadLetter, size int) {
 		n = max(n, a.N)
 	}
 	r := q.route(d.Route)
-	if q.buried.byID[d.ID] == nil {
+	if old := q.buried.byID[d.ID]; old == nil {
 		r.dead++
 		q.buried.dirty = true
+	} else if old.Stops {
+		r.start(r.lane(old.Lane), d.ID)
+	}
+	if d.Stops {
+		r.stop(r.lane(d.Lane), d.ID)
 	}
 	q.buried.byID[d.ID] = &deadEntry{Entry: Entry{
 		ID: d.ID, Route: d.Route, Destination: d.Destination, Lane: d.Lane, Operation: d.Operation,
 		State: StateDead, Accepted: d.Accepted, Died: d.Died, Size: size, Attempts: n,
-		Reason: d.Reason, Text: d.Text,
+		Reason: d.Reason, Text: d.Text, Stops: d.Stops,
 	}}
 }
 
 // exhume takes a dead letter out of the index.
 func (q *Queue) exhume(id string) {
 	if e := q.buried.byID[id]; e != nil {
-		q.routes[e.Route].dead--
+		r := q.routes[e.Route]
+		r.dead--
 		delete(q.buried.byID, id)
 		q.buried.dirty = true
+		if e.Stops {
+			r.start(r.lane(e.Lane), id)
+		}
 	}
 }
 
@@ -148,7 +164,7 @@ func (q *Queue) Stats() []RouteStats {
 	for _, r := range q.routes {
 		s := RouteStats{
 			Route: r.name, Dead: r.dead, InFlight: r.flying, Bytes: r.bytes,
-			Paused: r.paused, LastError: r.last, Loading: !q.loaded,
+			Paused: r.paused, Stopped: r.stopped, LastError: r.last, Loading: !q.loaded,
 		}
 		if it := r.oldest(); it != nil {
 			s.Oldest = it.accepted
@@ -277,7 +293,7 @@ func (it *item) entry() Entry {
 		Accepted: it.accepted, Size: it.size, Attempts: it.attempts(), NextAttempt: it.due,
 	}
 	if it.lane != nil {
-		e.Lane = it.lane.key
+		e.Lane, e.WaitsFor = it.lane.key, it.waitsFor()
 	}
 	if n := len(it.history); n > 0 {
 		e.Reason = it.history[n-1].Reason

@@ -36,6 +36,10 @@ type Message struct {
 
 	// Body is the envelope, octet for octet.
 	Body []byte
+
+	// First puts the message before all that waits in its lane: it is the dead
+	// letter for which the lane has stood still, replayed.
+	First bool
 }
 
 // Delivery is the input of one attempt.
@@ -131,4 +135,8 @@ type DeadLetter struct {
 	Attempts  []AttemptRecord
 	Reply     []byte
 	ReplyType string
+
+	// Stops says that it was the head of a lane that stands still for it, see
+	// [Route].
+	Stops bool
 }

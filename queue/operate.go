@@ -11,7 +11,8 @@ import (
 )
 
 // Replay makes a dead letter a waiting message again, with its id, no attempts
-// charged and its time starting anew; it is durable when Replay returns. Where
+// charged and its time starting anew; it is durable when Replay returns. One for
+// which its lane stands still goes before all others of it, any other behind. Where
 // an earlier attempt may have been processed the mark stays. ErrNotFound, or
 // ErrBusy while it is being replayed or the index is not rebuilt yet.
 //
@@ -51,7 +52,7 @@ func (q *Queue) Replay(ctx context.Context, id string) error {
 		}
 	}
 	m := *dead.Message
-	m.Accepted = time.Now()
+	m.Accepted, m.First = time.Now(), dead.Stops
 	q.mu.Lock()
 	entry.mark = mark
 	q.mu.Unlock()

@@ -90,6 +90,11 @@ type Route struct {
 	// processed it: that an attempt begins is on the disk before its first
 	// octet, and an outcome that is not known makes a dead letter.
 	AtMostOnce bool
+
+	// StopOnDead makes a lane stand still when its head becomes a dead letter,
+	// until that is replayed, which then goes first, or dropped. Default: the
+	// next one goes on.
+	StopOnDead bool
 }
 
 // Destination is what the queue must know of a backend.

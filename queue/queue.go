@@ -110,6 +110,9 @@ func (q *Queue) Configure(routes []Route, dests []Destination) error {
 	for _, cfg := range routes {
 		r := q.route(cfg.Name)
 		r.cfg, r.dest = cfg, q.dests[cfg.Destination]
+		if r.held = r.held || cfg.StopOnDead && !q.loaded; !cfg.StopOnDead {
+			r.free()
+		}
 		r.dest.routes = append(r.dest.routes, r)
 	}
 	for _, d := range q.dests {
@@ -186,7 +189,7 @@ func (q *Queue) committed(seq uint64, m *Message) {
 func (q *Queue) item(seq uint64, m *Message, size int) *item {
 	return &item{
 		seq: seq, id: m.ID, route: q.route(m.Route), op: m.Operation,
-		accepted: m.Accepted, size: size,
+		accepted: m.Accepted, size: size, first: m.First,
 	}
 }
 
@@ -316,6 +319,9 @@ func (q *Queue) Load(ctx context.Context) error {
 	}
 
 	q.mu.Lock()
+	for _, r := range q.routes {
+		r.free()
+	}
 	for _, it := range q.early {
 		lane := it.laneKey
 		it.laneKey = ""
@@ -323,6 +329,9 @@ func (q *Queue) Load(ctx context.Context) error {
 	}
 	q.early = nil
 	q.loaded = true
+	for _, d := range q.dests {
+		d.poke()
+	}
 	for id := range histories {
 		if q.byID[id] != nil {
 			delete(histories, id)

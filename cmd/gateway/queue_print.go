@@ -51,6 +51,9 @@ func routeState(r *admin.RouteStats, now time.Time) string {
 	if r.Paused {
 		s = append(s, "paused")
 	}
+	if r.Stopped > 0 {
+		s = append(s, count(r.Stopped, "key")+" stopped by a dead letter")
+	}
 	if r.Orphaned > 0 {
 		s = append(s, "route is gone")
 	}
@@ -92,6 +95,12 @@ func entryReason(e *admin.Entry) string {
 		s = append(s, "under way")
 	} else if !e.NextAttempt.IsZero() {
 		s = append(s, "next "+instant(e.NextAttempt))
+	}
+	if e.WaitsFor != "" {
+		s = append(s, "its key waits for dead letter "+e.WaitsFor)
+	}
+	if e.Stops {
+		s = append(s, "its key stands still")
 	}
 	if e.Reason != "" {
 		s = append(s, e.Reason)

@@ -74,6 +74,7 @@ type RouteStats struct {
 	Bytes       int64     `json:"bytes"`
 	Oldest      time.Time `json:"oldest,omitzero"`
 	Paused      bool      `json:"paused,omitempty"`
+	Stopped     int       `json:"stopped_keys,omitempty"`
 	Down        bool      `json:"down,omitempty"`
 	NextProbe   time.Time `json:"next_probe,omitzero"`
 	LastError   string    `json:"last_error,omitempty"`
@@ -96,6 +97,8 @@ type Entry struct {
 	NextAttempt time.Time `json:"next_attempt,omitzero"`
 	Reason      string    `json:"reason,omitempty"`
 	Text        string    `json:"text,omitempty"`
+	Stops       bool      `json:"stops_key,omitempty"`
+	WaitsFor    string    `json:"waits_for,omitempty"`
 }
 
 // Attempt is one finished attempt.

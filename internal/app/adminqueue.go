@@ -101,6 +101,7 @@ func adminEntry(e *queue.Entry) admin.Entry {
 		ID: e.ID, Route: e.Route, Destination: e.Destination, Lane: e.Lane, Operation: e.Operation,
 		State: string(e.State), InFlight: e.InFlight, Accepted: e.Accepted, Died: e.Died, Size: e.Size,
 		Attempts: e.Attempts, NextAttempt: e.NextAttempt, Reason: e.Reason, Text: e.Text,
+		Stops: e.Stops, WaitsFor: e.WaitsFor,
 	}
 }
 
