@@ -9,4 +9,7 @@ require (
 	soapway v0.0.0-00010101000000-000000000000
 )
 
-require golang.org/x/text v0.44.0 // indirect
+require (
+	golang.org/x/sys v0.50.0 // indirect
+	golang.org/x/text v0.44.0 // indirect
+)
