@@ -43,8 +43,8 @@ type addressing struct {
 	reply uint8         // inside a ReplyTo block of that namespace
 }
 
-func addressingVersion(space []byte) uint8 {
-	switch string(space) {
+func addressingVersion(space string) uint8 {
+	switch space {
 	case nsAddressing:
 		return 2
 	case nsAddressing2004:
@@ -56,13 +56,13 @@ func addressingVersion(space []byte) uint8 {
 // addressingStart begins to read a header block that is aimed at the ultimate
 // receiver, if it is a message addressing header (WS-Addressing 1.0 SOAP
 // Binding §3: headers for other roles are not about this message exchange).
-func (d *Decoder) addressingStart(name xmlstream.Name) {
+func (d *Decoder) addressingStart(name QName) {
 	ns := addressingVersion(name.Space)
 	if ns == 0 {
 		return
 	}
 	d.addr.ns = ns
-	switch string(name.Local) {
+	switch name.Local {
 	case "Action":
 		d.gather(fieldAction)
 	case "MessageID":
@@ -103,8 +103,7 @@ func (d *Decoder) addressingChild() {
 	if d.addr.reply == 0 || d.sc.Depth() != childDepth+1 {
 		return
 	}
-	name := d.sc.Name()
-	if addressingVersion(name.Space) == d.addr.reply && string(name.Local) == "Address" {
+	if string(d.sc.Local()) == "Address" && addressingVersion(d.names.get(d.sc.Space())) == d.addr.reply {
 		d.gather(fieldReplyTo)
 	}
 }

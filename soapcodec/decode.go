@@ -89,7 +89,7 @@ type Decoder struct {
 
 // NewDecoder returns a decoder; call Reset or ResetBytes before use.
 func NewDecoder(opt Options) *Decoder {
-	d := &Decoder{sc: xmlstream.NewScanner(opt.Limits), names: make(interner)}
+	d := &Decoder{sc: xmlstream.NewScanner(opt.Limits)}
 	d.opt = opt
 	d.ResetBytes(nil)
 	return d
@@ -152,10 +152,27 @@ func (d *Decoder) Head() error {
 // Finish steps to the end; nil when the whole envelope is good.
 func (d *Decoder) Finish() error {
 	for {
-		if err := d.Step(); err == io.EOF {
+		if d.phase == inBody && !d.fault.open && !d.opt.References && !d.extra && d.keysLeft == 0 && d.err == nil {
+			d.skim()
+		} else if err := d.Step(); err == io.EOF {
 			return nil
 		} else if err != nil {
 			return err
+		}
+	}
+}
+
+// skim is Step up to and with the first token that is not deep in Body, where
+// nothing means anything but signatures that normalization may break.
+func (d *Decoder) skim() {
+	for {
+		kind, err := d.sc.Next()
+		if err != nil || d.sc.Depth() <= childDepth {
+			d.err = d.take(kind, err)
+			return
+		}
+		if d.watch && kind == xmlstream.Start {
+			d.signature()
 		}
 	}
 }
@@ -170,7 +187,12 @@ func (d *Decoder) Step() error {
 	if d.err != nil {
 		return d.err
 	}
-	kind, err := d.sc.Next()
+	d.err = d.take(d.sc.Next())
+	return d.err
+}
+
+// take handles what the scanner's Next has returned.
+func (d *Decoder) take(kind xmlstream.Kind, err error) error {
 	if err == nil {
 		// Nearly all tokens of a message are deep in Body, where only the depth
 		// counts.
@@ -184,9 +206,9 @@ func (d *Decoder) Step() error {
 		}
 	}
 	if err != nil {
-		d.err = d.explain(err)
+		return d.explain(err)
 	}
-	return d.err
+	return nil
 }
 
 // explain turns the scanner's verdict on the document into an *Error.
@@ -336,8 +358,11 @@ func (d *Decoder) frameTag() {
 
 // section handles a child element of Envelope.
 func (d *Decoder) section() error {
-	name := d.sc.Name()
-	header, body := name.Is(d.ns, "Header"), name.Is(d.ns, "Body")
+	var header, body bool
+	if string(d.sc.Space()) == d.ns {
+		local := d.sc.Local()
+		header, body = string(local) == "Header", string(local) == "Body"
+	}
 	if d.phase == afterBody {
 		switch {
 		case header:
@@ -427,11 +452,10 @@ func (d *Decoder) bodyChild() {
 	if d.facts.BodyChildren > 1 {
 		return
 	}
-	name := d.sc.Name()
-	d.facts.Operation = d.qname(name)
+	d.facts.Operation = d.name()
 	d.headDone()
 	d.watch = d.edits.normalize || d.opt.References
-	if name.Is(d.ns, "Fault") {
+	if d.facts.Operation == (QName{Space: d.ns, Local: "Fault"}) {
 		d.facts.Fault = &d.faultRoom
 		d.fault.open = true
 		d.watch = true
@@ -463,8 +487,9 @@ func (d *Decoder) headDone() {
 	}
 }
 
-func (d *Decoder) qname(n xmlstream.Name) QName {
-	return QName{Space: d.names.get(n.Space), Local: d.names.get(n.Local)}
+// name is that of the current element.
+func (d *Decoder) name() QName {
+	return QName{Space: d.names.get(d.sc.Space()), Local: d.names.get(d.sc.Local())}
 }
 
 // Decode checks doc as a whole and returns its facts.

@@ -243,21 +243,21 @@ func TestReset(t *testing.T) {
 }
 
 func TestInterner(t *testing.T) {
-	in := make(interner)
+	in := new(interner)
 	for i := range 10 * maxInterned {
 		name := fmt.Sprint("name", i)
 		if got := in.get([]byte(name)); got != name {
 			t.Fatalf("get(%q): got %q", name, got)
 		}
-		if len(in) > maxInterned {
-			t.Fatalf("get: %d strings are kept, want at most %d", len(in), maxInterned)
+		if len(in.all) > maxInterned {
+			t.Fatalf("get: %d strings are kept, want at most %d", len(in.all), maxInterned)
 		}
 	}
 	long := strings.Repeat("x", maxInternedLength+1)
-	if got := in.get([]byte(long)); got != long || len(in) > maxInterned {
+	if got := in.get([]byte(long)); got != long || len(in.all) > maxInterned {
 		t.Errorf("get of a long string: got %q", got)
 	}
-	if _, kept := in[long]; kept {
+	if _, kept := in.all[long]; kept {
 		t.Errorf("get of a long string: it is kept")
 	}
 }

@@ -1,7 +1,6 @@
 package soapcodec
 
 import (
-	"bytes"
 	"fmt"
 
 	"soapway/xmlstream"
@@ -24,14 +23,14 @@ var nsSecurity = [...]string{
 // SOAP 1.1 §4.2). Only a child of Header is a block, and only an attribute in
 // the envelope's own namespace says something about it.
 func (d *Decoder) blockStart() error {
-	name := d.sc.Name()
-	if len(name.Space) == 0 && d.facts.Version == V12 {
+	name := d.name()
+	if name.Space == "" && d.facts.Version == V12 {
 		return d.reject(CodeInvalidEnvelope, errUnqualified)
 	}
 	if len(d.facts.Headers) == maxHeaderBlocks {
 		return d.reject(CodeLimit, fmt.Errorf("%w: more than %d header blocks", xmlstream.ErrLimit, maxHeaderBlocks))
 	}
-	d.facts.Headers = append(d.facts.Headers, HeaderBlock{Name: d.qname(name), Start: d.sc.Offset()})
+	d.facts.Headers = append(d.facts.Headers, HeaderBlock{Name: name, Start: d.sc.Offset()})
 	b := d.block()
 	if err := d.blockAttributes(b); err != nil {
 		return err
@@ -47,12 +46,12 @@ func (d *Decoder) blockStart() error {
 // block is the one that is open.
 func (d *Decoder) block() *HeaderBlock { return &d.facts.Headers[len(d.facts.Headers)-1] }
 
-func isSecurity(n xmlstream.Name) bool {
-	if string(n.Local) != "Security" {
+func isSecurity(n QName) bool {
+	if n.Local != "Security" {
 		return false
 	}
 	for _, ns := range nsSecurity {
-		if string(n.Space) == ns {
+		if n.Space == ns {
 			return true
 		}
 	}
@@ -143,11 +142,19 @@ func (d *Decoder) headerEnd() error {
 
 const blanks = " \t\r\n"
 
-func trim(b []byte) []byte { return bytes.Trim(b, blanks) }
+func trim(b []byte) []byte {
+	for len(b) > 0 && isSpace(b[0]) {
+		b = b[1:]
+	}
+	for len(b) > 0 && isSpace(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
+	return b
+}
 
 func isBlank(b []byte) bool {
 	for _, c := range b {
-		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+		if !isSpace(c) {
 			return false
 		}
 	}

@@ -84,7 +84,7 @@ func (d *Decoder) insertToken(kind xmlstream.Kind) error {
 	case d.phase == inHeader && d.sc.Depth() == childDepth:
 		if kind == xmlstream.Start {
 			s.text = 0
-			if b := d.block(); s.to && b.Role == "" && b.Name.Local == "To" && addressingVersion(d.sc.Name().Space) != 0 {
+			if b := d.block(); s.to && b.Role == "" && b.Name.Local == "To" && addressingVersion(d.names.get(d.sc.Space())) != 0 {
 				s.hasTo = true
 				if !d.sc.SelfClosing() {
 					s.text = d.sc.InputOffset()

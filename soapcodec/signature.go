@@ -13,11 +13,10 @@ const nsSignature = "http://www.w3.org/2000/09/xmldsig#"
 // it notes a signature in a Security block, and gives up normalization if the
 // signature could cover what normalization changes.
 func (d *Decoder) signature() {
-	name := d.sc.Name()
-	if string(name.Space) != nsSignature {
+	if string(d.sc.Space()) != nsSignature {
 		return
 	}
-	switch string(name.Local) {
+	switch string(d.sc.Local()) {
 	case "Signature":
 		if d.security {
 			d.facts.Signed = true

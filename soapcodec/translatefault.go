@@ -451,7 +451,7 @@ func faultCode11(code QName, subcodes []QName) QName {
 
 // isSpecified reports a code of WS-Security or WS-Addressing.
 func isSpecified(code QName) bool {
-	return addressingVersion([]byte(code.Space)) != 0 || slices.Contains(nsSecurity[:], code.Space)
+	return addressingVersion(code.Space) != 0 || slices.Contains(nsSecurity[:], code.Space)
 }
 
 // isSenderCode reports a code whose specification says that the sender is to
