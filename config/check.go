@@ -255,6 +255,13 @@ func (l *loader) checkBackend(name string, b *Backend) {
 		if ways != 1 {
 			l.need(path+".health", "needs one way to check", "set one of path, soap and tcp")
 		}
+		switch {
+		case h.Path == "":
+		case h.Path[0] != '/' || strings.ContainsFunc(h.Path, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '#' }):
+			l.need(path+".health.path", fmt.Sprintf("%s is not a path", l.quoted(path+".health.path", h.Path)), "it begins with a slash, and has no blanks")
+		case slices.ContainsFunc(b.Nodes, func(n Node) bool { return n.URL.Framed() }):
+			l.need(path+".health.path", "is for http nodes", "framed nodes are checked by soap or tcp")
+		}
 	}
 	// A shorter one would also end before a free connection is taken.
 	l.needIf(b.QueueWait < Duration(time.Millisecond), path+".queue_wait", "is too short", "write at least 1ms")

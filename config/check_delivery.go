@@ -17,8 +17,7 @@ func (c *Config) storing() map[string]bool {
 	return names
 }
 
-// checkCircuits checks the keys of backends that this version acts on for
-// stored messages alone.
+// checkCircuits checks the keys of backends that are for stored messages alone.
 func (l *loader) checkCircuits() {
 	for i := range l.cfg.Routes {
 		if l.failed[l.items["routes"][i]+".delivery"] {
@@ -33,7 +32,6 @@ func (l *loader) checkCircuits() {
 			continue
 		}
 		b, path := l.cfg.Backends[name], joined("backends", name)
-		l.need(path+".outlier.failures", "not available yet", "it counts for stored messages, and no route with delivery: queue has this backend")
 		const message, hint = "is for stored messages", "no route with delivery: queue has this backend, remove it"
 		l.needIf(b.Probe.Initial != def.Initial, path+".probe.initial", message, hint)
 		l.needIf(b.Probe.Max != def.Max, path+".probe.max", message, hint)

@@ -23,6 +23,7 @@ func (l *loader) checkRoutes() {
 		l.checkMatch(r, path, matches)
 		l.checkLimits(&r.Limits.Limits, path+".limits")
 		l.checkMethods(r, path)
+		l.checkEmptyPost(r, path)
 		if len(r.SOAP.Accept) != len(slices.Compact(slices.Sorted(slices.Values(r.SOAP.Accept)))) {
 			l.need(path+".soap.accept", "a version stands twice", "")
 		} else if len(r.SOAP.Accept) == 0 {
@@ -125,5 +126,23 @@ func (l *loader) checkMethods(r *Route, path string) {
 			l.need(key, l.show(key, m)+" stands twice", "remove one")
 		}
 		seen[m] = true
+	}
+}
+
+// checkEmptyPost checks that an empty message has somewhere to go: to a framed
+// node it would be a keep-alive, and for a store it is no message.
+func (l *loader) checkEmptyPost(r *Route, path string) {
+	if r.EmptyPost != EmptyPostPass {
+		return
+	}
+	nodes := r.To
+	if b := l.cfg.Backends[r.Backend]; b != nil {
+		nodes = b.Nodes
+	}
+	switch {
+	case r.Delivery == DeliveryQueue && !l.failed[path+".delivery"]:
+		l.need(path+".empty_post", "is for delivery: sync", "an empty message is not stored, remove it or set delivery: sync")
+	case slices.ContainsFunc(nodes, func(n Node) bool { return n.URL.Framed() }):
+		l.need(path+".empty_post", "is for http nodes", "an empty message is a keep-alive to a framed node, remove it")
 	}
 }

@@ -13,17 +13,48 @@ import (
 // tries is what a policy sees of the backend for one message, and the try that
 // is under way.
 type tries struct {
-	nodes  []Node
-	tried  []bool
-	cancel context.CancelCauseFunc // of the try under way, nil if there is none
-	resp   *Response
+	nodes   []Node
+	tried   []bool
+	weights []int64 // of the next pick; 0 = not to be picked
+	again   bool
+	key     uint64
+	keyed   bool
+	cancel  context.CancelCauseFunc // of the try under way, nil if there is none
+	resp    *Response
 }
 
 var _ balance.Nodes = (*tries)(nil)
 
-func (t *tries) Len() int         { return len(t.nodes) }
-func (t *tries) Load(i int) int64 { return t.nodes[i].InFlight() }
-func (t *tries) Tried(i int) bool { return t.tried[i] }
+func (t *tries) Len() int            { return len(t.nodes) }
+func (t *tries) Load(i int) int64    { return t.nodes[i].InFlight() }
+func (t *tries) Weight(i int) int64  { return t.weights[i] }
+func (t *tries) Again() bool         { return t.again }
+func (t *tries) Key() (uint64, bool) { return t.key, t.keyed }
+
+// pick takes the next node, -1 if all were tried.
+func (t *tries) pick(b *backend) int {
+	usable := false
+	for i := range t.nodes {
+		t.weights[i] = 0
+		if !t.tried[i] {
+			t.weights[i] = b.share(i)
+			usable = usable || t.weights[i] > 0
+		}
+	}
+	if !usable {
+		// Better a node that is out than none: see package health.
+		for i := range t.nodes {
+			if !t.tried[i] {
+				t.weights[i] = b.weight(i)
+			}
+		}
+	}
+	i := b.Policy.Pick(t)
+	if i >= 0 {
+		t.tried[i], t.again = true, true
+	}
+	return i
+}
 
 // end closes the response and ends the context of the try under way.
 func (t *tries) end() {
@@ -50,24 +81,21 @@ var (
 func (c *call) attempt(req *Request, tail string) (*Response, int, error) {
 	b := c.route.backend
 	began := time.Now()
-	c.tries = tries{nodes: b.Nodes, tried: make([]bool, len(b.Nodes))}
+	c.tries = tries{nodes: b.Nodes, tried: make([]bool, len(b.Nodes)), weights: make([]int64, len(b.Nodes))}
+	c.tries.key, c.tries.keyed = c.hashKey(req)
 	var failed error
 	for {
-		i := b.Policy.Pick(&c.tries)
+		i := c.tries.pick(b)
 		if i < 0 {
 			return nil, 0, failed
 		}
-		c.tries.tried[i] = true
 		req.Rest = c.route.rest(b.urls[i], tail)
 		resp, err := c.try(b, i, req)
 		if err == nil {
-			return resp, i, nil
+			return c.follow(req, resp, i)
 		}
-		if cause := c.msg.failure(); cause != nil {
-			return nil, 0, cause // the message is to blame, whatever the node makes of it
-		}
-		if c.ctx.Err() != nil {
-			return nil, 0, &goneError{context.Cause(c.ctx), err}
+		if blame := c.blame(err); blame != err {
+			return nil, 0, blame
 		}
 		failed = graver(failed, err)
 		var sent *SendError
@@ -76,6 +104,18 @@ func (c *call) attempt(req *Request, tail string) (*Response, int, error) {
 			return nil, 0, failed
 		}
 	}
+}
+
+// blame returns the error that a failed try is to be told by: err unless the
+// message or the caller is the cause.
+func (c *call) blame(err error) error {
+	if cause := c.msg.failure(); cause != nil {
+		return cause // whatever the node makes of it
+	}
+	if c.ctx.Err() != nil {
+		return &goneError{context.Cause(c.ctx), err}
+	}
+	return err
 }
 
 // try makes one try at node i. On success the response and its context stay
@@ -98,9 +138,11 @@ func (c *call) try(b *backend, i int, req *Request) (*Response, error) {
 			err = sent
 		}
 		e.Class, e.Timeout = sent.Class, sent.Timeout
+		c.failedTry(i, sent)
 	} else {
 		e.Status = resp.Status
 		c.tries.resp, c.tries.cancel = resp, cancel
+		c.bind(i, resp)
 	}
 	if o := c.h.opt.Observer; o != nil {
 		o.ObserveAttempt(e)

@@ -55,7 +55,7 @@ const keptReply = 64 << 10
 // one as long as nothing was sent. When ctx ends before the answer is complete
 // the verdict is Aborted.
 func (h *Handler) Deliver(ctx context.Context, m *Stored, try Try) (result DeliveryResult) {
-	c := &call{h: h, t: h.table.Load(), ctx: ctx, ex: &Exchange{ID: m.ID, Method: http.MethodPost}}
+	c := &call{h: h, t: h.table.Load(), ctx: ctx, ex: &Exchange{ID: m.ID, Method: http.MethodPost}, laneOf: m.Lane}
 	defer func() {
 		c.tries.end()
 		if p := recover(); p != nil {
@@ -73,11 +73,11 @@ func (h *Handler) Deliver(ctx context.Context, m *Stored, try Try) (result Deliv
 		return DeliveryResult{Verdict: VerdictDead, Reason: oneLine(err.Error())}
 	}
 	c.msg.data, c.msg.length, c.version = m.Body, int64(len(m.Body)), meta.version()
-	resp, _, err := c.attempt(c.storedRequest(meta, try), string(meta.Tail))
+	resp, node, err := c.attempt(c.storedRequest(meta, try), string(meta.Tail))
 	if err != nil {
 		return c.notAnswered(err)
 	}
-	return c.takeAnswer(resp)
+	return c.takeAnswer(resp, node)
 }
 
 // storedRequest is a stored message as nodes get it.
@@ -106,6 +106,9 @@ func (c *call) storedRequest(meta *storedMeta, try Try) *Request {
 
 // notAnswered is the result of an attempt without an answer.
 func (c *call) notAnswered(err error) DeliveryResult {
+	if errors.Is(err, errRedirects) {
+		return DeliveryResult{Verdict: VerdictDead, Reason: oneLine(errRedirects.Error())}
+	}
 	var sent *SendError
 	if !errors.As(err, &sent) {
 		sent = &SendError{Class: Maybe, Err: err}
@@ -117,16 +120,20 @@ func (c *call) notAnswered(err error) DeliveryResult {
 }
 
 // takeAnswer reads an answer to its end, under the same checks as for a caller
-// that waits, and judges it.
-func (c *call) takeAnswer(resp *Response) DeliveryResult {
+// that waits, and judges it. node is the number of its node.
+func (c *call) takeAnswer(resp *Response, node int) DeliveryResult {
 	a := &answerFacts{status: resp.Status, ownCredentials: len(c.route.backend.Headers) > 0, oneway: c.route.OneWay}
 	keep := &keeper{}
 	err := c.readAnswer(resp, a, keep)
 	c.tries.end()
 	if err != nil {
 		// It broke off: not a complete answer, so the message is maybe processed.
+		if c.ctx.Err() == nil {
+			c.route.backend.mark(node, false, oneLine(err.Error()))
+		}
 		return c.notAnswered(&SendError{Class: Maybe, Timeout: timedOut(err), Err: err})
 	}
+	c.route.backend.mark(node, !a.gateway(), statusReason(a.status))
 	r := a.judge()
 	if r.Verdict == VerdictRetry {
 		r.RetryAfter = retryWish(resp.Header, time.Now())
@@ -224,8 +231,8 @@ func (k *keeper) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Probe asks whether a backend can be reached, by connecting to its nodes all
-// at once: one is enough. The error is that of the first in their order.
+// Probe asks whether a backend can be reached, by checking its nodes all at
+// once: one is enough. The error is that of the first in their order.
 func (h *Handler) Probe(ctx context.Context, name string) error {
 	b := h.table.Load().backends[name]
 	if b == nil {
@@ -237,9 +244,9 @@ func (h *Handler) Probe(ctx context.Context, name string) error {
 	var wg sync.WaitGroup
 	var up sync.Once
 	reached := false
-	for i, n := range b.Nodes {
+	for i := range b.Nodes {
 		wg.Go(func() {
-			if errs[i] = n.Probe(ctx); errs[i] == nil {
+			if errs[i] = b.CheckNode(ctx, i); errs[i] == nil {
 				up.Do(func() { reached = true; cancel() })
 			}
 		})

@@ -77,7 +77,9 @@ func (c *call) serve() (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.reply(resp, node)
+	reply, err := c.reply(resp, node)
+	c.judge(node, resp.Status, err)
+	return reply, err
 }
 
 // call is one exchange under way.
@@ -102,6 +104,8 @@ type call struct {
 	action  string // wsa:Action
 	// firstChild is the local name of the first child of Body.
 	firstChild string
+	laneOf     string // Stored.Lane, of a stored message
+	envelope   bool   // the answer is one
 
 	msg   message
 	tries tries

@@ -15,6 +15,7 @@ type message struct {
 	spool  *os.File
 	stream *stream
 	length int64 // -1 = unknown
+	bound  bool  // goes to no second node: it means something only where its session is
 }
 
 func (m *message) open() (io.ReadCloser, error) {
@@ -30,8 +31,8 @@ func (m *message) open() (io.ReadCloser, error) {
 	return &memoryReader{data: m.data, buf: m.buf}, nil
 }
 
-// again reports whether the body can be opened for one more try.
-func (m *message) again() bool { return m.stream == nil || m.stream.untouched() }
+// again reports whether the body can be opened for a try at one more node.
+func (m *message) again() bool { return !m.bound && (m.stream == nil || m.stream.untouched()) }
 
 // failure is the error that ended the body early, nil if there was none.
 func (m *message) failure() error {

@@ -28,6 +28,10 @@ type Request struct {
 	// slash.
 	Rest string
 
+	// Path is the raw path of the request, in place of that of the node's URL
+	// with Rest; the query of the node's URL is left out as well. "" = those.
+	Path string
+
 	// Query is raw, without "?", and appended octet for octet; HasQuery tells
 	// "?" alone from no query.
 	Query    string

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"soapway/proxy/balance"
+	"soapway/proxy/health"
 	"soapway/soapcodec"
 	"soapway/xmlstream"
 )
@@ -196,6 +197,20 @@ type Backend struct {
 	// Policy picks the node of a try. Default: balance.LeastRequests.
 	Policy balance.Policy
 
+	// Weights are the shares of Nodes, in their order: 1 to 1000 each. Default:
+	// 1 each.
+	Weights []int
+
+	// Health is that of Nodes, in their order. Default: all are well for ever.
+	Health *health.Group
+
+	// Check is how nodes are asked whether they are well; the zero value
+	// connects to them.
+	Check Check
+
+	// HashBy is what a message is hashed by, for a Policy that asks for it.
+	HashBy HashBy
+
 	// Connect and Answer bound one try, see [Timeouts]; Answer also bounds how
 	// long after its start a message that was not sent is tried on another
 	// node. Defaults 5s and 30s.
@@ -204,6 +219,10 @@ type Backend struct {
 	// Headers are set on every request, in place of the caller's: the
 	// gateway's own credentials.
 	Headers map[string]string
+
+	// Follow sends a message again where a 307 or 308 of a node points to, if
+	// that is at a node of this backend.
+	Follow bool
 
 	// HostClient sends the caller's Host instead of that of the node's URL.
 	HostClient bool
@@ -272,6 +291,14 @@ func (o TableOptions) validate() error {
 		for _, m := range r.Methods {
 			if !isToken(m) {
 				bad("%s: option Methods: got %q, want a method", at, m)
+			}
+		}
+		if b := r.Backend; b != nil {
+			if n := len(b.Weights); n != 0 && n != len(b.Nodes) {
+				bad("%s: option Backend.Weights: got %d for %d nodes", at, n, len(b.Nodes))
+			}
+			if b.Health != nil && b.Health.Len() != len(b.Nodes) {
+				bad("%s: option Backend.Health: got %d for %d nodes", at, b.Health.Len(), len(b.Nodes))
 			}
 		}
 		if len(r.Methods) > 0 && r.Backend != nil && r.Backend.framed() {

@@ -70,7 +70,7 @@ func (c *call) readEmpty() error {
 		return &soapcodec.Fault{Code: soapcodec.CodeInvalidEnvelope, Reason: "The request has no body."}
 	}
 	c.choose(r)
-	c.msg.data, c.msg.length = nil, 0
+	c.msg.data, c.msg.length, c.msg.bound = nil, 0, true
 	return c.within(r)
 }
 

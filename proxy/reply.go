@@ -220,7 +220,7 @@ func (a *answer) checkWhole(dec *soapcodec.Decoder, raw []byte) error {
 
 // good makes the reply of a checked answer, but for its body.
 func (a *answer) good(f *soapcodec.Facts) *Reply {
-	a.outcome = OutcomeAnswered
+	a.outcome, a.envelope = OutcomeAnswered, true
 	fault := isFault(f)
 	if fault {
 		a.outcome = OutcomeFault
@@ -431,6 +431,7 @@ func (c *call) passThrough() (*Reply, error) {
 		return nil, err
 	}
 	c.outcome = OutcomeAnswered
+	c.judge(node, resp.Status, nil)
 	r := &Reply{Status: resp.Status, Header: c.replyHeader(resp, node), Length: resp.Length, CloseConnection: c.bodyLeft()}
 	if resp.Body == nil || bodiless(c.ex.Method, resp.Status) {
 		c.tries.end()

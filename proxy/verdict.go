@@ -130,6 +130,12 @@ var answerTable = []answerRow{
 	{"delivered", func(*answerFacts) bool { return true }, VerdictDelivered, false, false},
 }
 
+// gateway reports an answer of whoever stands before the service: a 502, 503 or
+// 504 that is not SOAP.
+func (a *answerFacts) gateway() bool {
+	return gatewayStatus(a.status) && a.content != contentFault && a.content != contentSOAP
+}
+
 // judge looks an answer up.
 func (a *answerFacts) judge() DeliveryResult {
 	for i := range answerTable {
@@ -140,7 +146,7 @@ func (a *answerFacts) judge() DeliveryResult {
 		r := DeliveryResult{Verdict: row.verdict, Maybe: row.maybe, Status: a.status}
 		// SPEC.md §4: of answers only a 502, 503 or 504 that is not SOAP counts
 		// against the node; a fault proves that the service is there.
-		r.Unhealthy = row.hold || a.statusIs(502, 503, 504) && a.content != contentFault && a.content != contentSOAP
+		r.Unhealthy = row.hold || a.gateway()
 		if row.verdict != VerdictDelivered {
 			r.Reason = a.reason(row.why)
 		}

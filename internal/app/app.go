@@ -67,6 +67,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	a.pools = pools
 	a.handler = proxy.NewHandler(table, proxy.Options{Log: a.log, Observer: a.metrics, Enqueuer: a.depot})
 	a.depot.handler, a.depot.adopt = a.handler, a.adopt
+	a.metrics.WatchBackends(a.backends)
 	a.door.server = a.handler
 	a.door.present.Store(newGeneration(nil))
 
@@ -236,8 +237,12 @@ func (a *App) runReady(stop, _ context.Context) error {
 	return nil
 }
 
-// runNodes is the part that closes the nodes when no exchange is left.
+// runNodes is the part that watches the nodes, and closes them when no exchange
+// is left.
 func (a *App) runNodes(stop, _ context.Context) error {
+	a.mu.Lock()
+	a.pools.watch(a.depot.tell)
+	a.mu.Unlock()
 	<-stop.Done()
 	a.mu.Lock()
 	defer a.mu.Unlock()

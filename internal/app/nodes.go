@@ -1,15 +1,16 @@
 package app
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"os"
 	"reflect"
+	"sync"
 	"time"
 
 	"soapway/config"
 	"soapway/proxy"
-	"soapway/proxy/balance"
 	"soapway/proxy/upstream"
 )
 
@@ -21,8 +22,11 @@ const forever = 10 * 365 * 24 * time.Hour
 type pool struct {
 	cfg     *config.Backend
 	sizes   sizes
-	certs   [sha256.Size]byte // of the content of its certificate files
+	files   [sha256.Size]byte // of the content of the files that it names
 	backend *proxy.Backend
+	watched bool               // see pools.watch
+	checks  sync.WaitGroup     // the goroutine that checks the nodes
+	cancel  context.CancelFunc // of it; nil if it does not run
 }
 
 // sizes are limits of messages that transports need to know.
@@ -60,8 +64,12 @@ func wider(a, b int64) int64 {
 // The key tells a named backend from that of a route of the same name.
 type pools map[string]*pool
 
-// close closes every node.
+// close ends the checks and closes every node.
 func (p *pool) close() {
+	if p.cancel != nil {
+		p.cancel()
+		p.checks.Wait()
+	}
 	for _, n := range p.backend.Nodes {
 		n.Close()
 	}
@@ -122,26 +130,36 @@ func (b *builder) wrong(key string, err error) {
 }
 
 func (b *builder) add(key, name string, c *config.Backend) {
-	certs := digest(c.TLS)
-	if old := b.old[key]; old != nil && old.certs == certs && old.sizes == b.sizes && reflect.DeepEqual(old.cfg, c) {
+	files := digest(c)
+	if old := b.old[key]; old != nil && old.files == files && old.sizes == b.sizes && reflect.DeepEqual(old.cfg, c) {
 		b.made[key] = old
 		return
 	}
 	nodes, ok := b.nodes(key, c)
+	check, err := checkOf(c.Health)
+	if err != nil {
+		b.wrong(key+".health.soap", err)
+		ok = false
+	}
 	if !ok {
 		for _, n := range nodes {
 			n.Close()
 		}
 		return
 	}
-	b.made[key] = &pool{cfg: c, sizes: b.sizes, certs: certs, backend: &proxy.Backend{
+	b.made[key] = &pool{cfg: c, sizes: b.sizes, files: files, backend: &proxy.Backend{
 		Name:       name,
 		Nodes:      nodes,
-		Policy:     policy(c.Balance),
+		Policy:     policy(c, nodes),
+		Weights:    weights(c.Nodes),
+		Health:     healthOf(c),
+		Check:      check,
+		HashBy:     hashBy(c.HashBy),
 		Connect:    c.ConnectTimeout.Or(forever),
 		Answer:     c.Timeout.Or(forever),
 		Headers:    reveal(c.Headers),
 		HostClient: c.Host == config.HostClient,
+		Follow:     c.Redirects == config.RedirectsFollow,
 	}}
 }
 
@@ -235,13 +253,6 @@ func countOr(c config.Count, unlimited int) int {
 	return int(c)
 }
 
-func policy(b config.Balance) balance.Policy {
-	if b == config.BalanceRoundRobin {
-		return new(balance.RoundRobin)
-	}
-	return new(balance.LeastRequests)
-}
-
 func reveal(headers map[string]config.Secret) map[string]string {
 	if len(headers) == 0 {
 		return nil
@@ -253,15 +264,22 @@ func reveal(headers map[string]config.Secret) map[string]string {
 	return plain
 }
 
-// digest is over the content of the files that t names, so that a renewed
+// digest is over the content of the files that c names, so that a renewed
 // certificate makes a new pool. Files that cannot be read count as empty; to
 // complain about them is for who uses them.
-func digest(t *config.ClientTLS) (sum [sha256.Size]byte) {
-	if t == nil {
+func digest(c *config.Backend) (sum [sha256.Size]byte) {
+	var files []config.File
+	if t := c.TLS; t != nil {
+		files = append(files, t.CA, t.Certificate, t.Key)
+	}
+	if c.Health != nil {
+		files = append(files, c.Health.SOAP)
+	}
+	if len(files) == 0 {
 		return sum
 	}
 	h := sha256.New()
-	for _, f := range []config.File{t.CA, t.Certificate, t.Key} {
+	for _, f := range files {
 		var data []byte
 		if f != "" {
 			data, _ = os.ReadFile(string(f))

@@ -97,6 +97,7 @@ func (a *App) put(cfg *config.Config) error {
 	resize(a.listeners, size)
 	a.group.SetDrain(drainOf(cfg))
 	a.cfg, a.pools = cfg, fresh
+	fresh.watch(a.depot.tell)
 	return nil
 }
 
@@ -105,6 +106,9 @@ func (a *App) put(cfg *config.Config) error {
 func (a *App) retire(old, fresh pools) {
 	ended := a.door.next()
 	gone := old.without(fresh)
+	for _, p := range gone {
+		p.backend.Health.Watch(nil) // what it has to tell is not of the present nodes
+	}
 	a.closing.Go(func() {
 		ended.wait()
 		for _, p := range gone {

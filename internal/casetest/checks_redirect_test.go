@@ -8,25 +8,18 @@ import (
 	"testing"
 )
 
-// following is a gateway with redirects: follow, or nil while that is not
-// available and stands in notYetKeys.
+// following is a gateway with redirects: follow.
 func (r *run) following(t *testing.T) *gateway {
 	t.Helper()
 	if r.follow != nil {
 		return r.follow
 	}
-	_, later := notYetKeys["redirects: follow"]
 	g, err := startGateway(t.TempDir(), httpOnly+fmt.Sprintf(`
 backends: {follow: {nodes: ["http://%s/depot"], redirects: follow}}
 routes: [{name: follow, match: {path: "/follow/*"}, backend: follow}]
 `, r.f.http.addr))
-	switch {
-	case err != nil && later && strings.Contains(err.Error(), "not available yet"):
-		return nil
-	case err != nil:
+	if err != nil {
 		t.Fatal(err)
-	case later:
-		t.Error("redirects: follow is available: take it out of notYetKeys")
 	}
 	t.Cleanup(func() {
 		r.follow = nil
@@ -125,9 +118,6 @@ func passedOn(t *testing.T, r *run, o *outcome) {
 // followsSameHost: redirects: follow repeats method, octets and fields.
 func followsSameHost(t *testing.T, r *run) {
 	g := r.following(t)
-	if g == nil {
-		return
-	}
 	for _, status := range []int{307, 308} {
 		r.f.http.reset()
 		r.f.http.do(func(p *peer, c *call) {
@@ -156,9 +146,6 @@ func followsSameHost(t *testing.T, r *run) {
 func (r *run) notFollowed(t *testing.T, status int, location, may string) *answer {
 	t.Helper()
 	g := r.following(t)
-	if g == nil {
-		return &answer{}
-	}
 	r.f.http.reset()
 	first := true
 	r.f.http.do(func(p *peer, c *call) {
@@ -185,9 +172,6 @@ func (r *run) notFollowed(t *testing.T, status int, location, may string) *answe
 func (r *run) loop(t *testing.T) int {
 	t.Helper()
 	g := r.following(t)
-	if g == nil {
-		return 6
-	}
 	r.f.http.reset()
 	r.f.http.answerWith(response(307, fields{{"Location", "/depot/parcel"}}, nil))
 	a := post(t, g.addr["http"], "/follow/parcel", r.authorized(), r.file(t, "request.bin"))

@@ -22,6 +22,7 @@ type QueueSample struct {
 	Pending, Retrying, Dead, Orphaned int
 	Oldest                            time.Time // acceptance of the oldest one that waits; zero if none does
 	Down                              bool      // the backend
+	Stopped                           int       // order keys that stand still for a dead letter
 }
 
 // QueueSource is asked at every scrape.
@@ -112,21 +113,21 @@ func (m *Metrics) WatchQueue(s QueueSource) {
 		source:   s,
 		messages: describe("gateway_queue_messages", "Stored messages, by route and state.", "route", "state"),
 		oldest:   describe("gateway_queue_oldest_age_seconds", "Age of the oldest stored message that waits.", "route"),
-		circuit:  describe("gateway_circuit_state", "1 if the backend is taken for down, so that stored messages wait for a probe.", "backend"),
+		stopped:  describe("gateway_queue_stopped_keys", "Order keys that stand still until an operator replays or drops their dead letter.", "route"),
 		free:     describe("gateway_disk_free_bytes", "Room on the filesystem of the store."),
 	})
 }
 
 type queueCollector struct {
 	source                          QueueSource
-	messages, oldest, circuit, free *prometheus.Desc
+	messages, oldest, stopped, free *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*queueCollector)(nil)
 
 // Describe implements [prometheus.Collector].
 func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.messages, c.oldest, c.circuit, c.free} {
+	for _, d := range []*prometheus.Desc{c.messages, c.oldest, c.stopped, c.free} {
 		ch <- d
 	}
 }
@@ -136,7 +137,6 @@ func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	told := map[string]bool{}
 	for _, q := range c.source.Queues() {
 		for _, s := range []struct {
 			state string
@@ -149,15 +149,7 @@ func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 			age = max(0, time.Since(q.Oldest).Seconds())
 		}
 		gauge(c.oldest, age, q.Route)
-		if q.Backend == "" || told[q.Backend] {
-			continue
-		}
-		told[q.Backend] = true
-		down := 0.0
-		if q.Down {
-			down = 1
-		}
-		gauge(c.circuit, down, q.Backend)
+		gauge(c.stopped, float64(q.Stopped), q.Route)
 	}
 	if n, ok := c.source.DiskFree(); ok {
 		gauge(c.free, float64(n))

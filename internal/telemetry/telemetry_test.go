@@ -216,7 +216,7 @@ func TestQueueMetrics(t *testing.T) {
 		Queues: func() []QueueSample {
 			return []QueueSample{
 				{Route: "orders", Backend: "b", Pending: 3, Retrying: 2, Dead: 1, Oldest: time.Now().Add(-time.Hour), Down: true},
-				{Route: "second", Backend: "b", Down: true}, // two routes, one backend: one sample
+				{Route: "second", Backend: "b", Down: true},
 				{Route: "gone", Orphaned: 4},
 			}
 		},
@@ -230,7 +230,6 @@ func TestQueueMetrics(t *testing.T) {
 		`gateway_queue_messages{route="gone",state="orphaned"} 4`,
 		`gateway_queue_oldest_age_seconds{route="orders"} 360`, // 3600 and a bit
 		`gateway_queue_oldest_age_seconds{route="second"} 0`,
-		`gateway_circuit_state{backend="b"} 1`,
 		`gateway_delivery_latency_seconds_bucket{route="orders",le="0.025"} 0`,
 		`gateway_delivery_latency_seconds_bucket{route="orders",le="0.05"} 1`,
 		`gateway_dead_letters_total{reason="permanent",route="orders"} 1`,
@@ -248,6 +247,30 @@ func TestQueueMetrics(t *testing.T) {
 	free = 0
 	if got := scrape(t, m); strings.Contains(got, "gateway_disk_free_bytes ") {
 		t.Error("room on the disk is told though it is not known")
+	}
+}
+
+// TestBackends: the state of backends and nodes is that of the moment.
+func TestBackends(t *testing.T) {
+	m := NewMetrics()
+	b := BackendSample{Name: "b", Nodes: []NodeSample{{"http://a/x", true}, {"http://b/x", false}, {"http://a/x", false}}}
+	m.WatchBackends(func() []BackendSample { return []BackendSample{b, {Name: "c", Down: true}} })
+	want := []string{
+		`gateway_backend_up{backend="b",node="http://a/x"} 1`, `gateway_backend_up{backend="b",node="http://b/x"} 0`,
+		`gateway_circuit_state{backend="b"} 0`, `gateway_circuit_state{backend="c"} 1`,
+	}
+	for range 2 {
+		got := scrape(t, m)
+		for _, w := range want {
+			if !strings.Contains(got, "\n"+w) {
+				t.Errorf("scrape lacks %s", w)
+			}
+		}
+		b.Down, b.Nodes[0].Up, b.Nodes[1].Up = true, false, true
+		want = []string{
+			`gateway_backend_up{backend="b",node="http://a/x"} 0`, `gateway_backend_up{backend="b",node="http://b/x"} 1`,
+			`gateway_circuit_state{backend="b"} 1`,
+		}
 	}
 }
 

@@ -7,21 +7,46 @@ import (
 )
 
 type nodes struct {
-	loads []int64
-	tried map[int]bool
+	loads   []int64
+	weights []int64 // nil: 1 each
+	tried   map[int]bool
+	key     uint64
+	keyed   bool
 }
 
-func (n *nodes) Len() int         { return len(n.loads) }
-func (n *nodes) Load(i int) int64 { return n.loads[i] }
-func (n *nodes) Tried(i int) bool { return n.tried[i] }
+func (n *nodes) Len() int            { return len(n.loads) }
+func (n *nodes) Load(i int) int64    { return n.loads[i] }
+func (n *nodes) Again() bool         { return len(n.tried) > 0 }
+func (n *nodes) Key() (uint64, bool) { return n.key, n.keyed }
 
-func TestPickSkipsTried(t *testing.T) {
-	for name, p := range map[string]Policy{
+func (n *nodes) Weight(i int) int64 {
+	switch {
+	case n.tried[i]:
+		return 0
+	case n.weights != nil:
+		return n.weights[i]
+	}
+	return 1
+}
+
+// policies are all of them, for what must hold for each.
+func policies(size int) map[string]Policy {
+	var names []HashNode
+	for i := range size {
+		names = append(names, HashNode{Name: string(rune('a' + i))})
+	}
+	return map[string]Policy{
 		"least-requests": &LeastRequests{Rand: rand.New(rand.NewPCG(1, 2))},
 		"round-robin":    &RoundRobin{},
-	} {
-		for size := range 6 {
-			n := &nodes{loads: make([]int64, size), tried: map[int]bool{}}
+		"random":         &Random{Rand: rand.New(rand.NewPCG(3, 4))},
+		"hash":           NewHash(names, &Random{}),
+	}
+}
+
+func TestPickSkipsTried(t *testing.T) {
+	for size := range 6 {
+		for name, p := range policies(size) {
+			n := &nodes{loads: make([]int64, size), tried: map[int]bool{}, key: 7, keyed: true}
 			for left := size; left > 0; left-- {
 				i := p.Pick(n)
 				if i < 0 || i >= size || n.tried[i] {
@@ -132,8 +157,8 @@ func TestRoundRobinRetries(t *testing.T) {
 }
 
 func TestPickDoesNotAllocate(t *testing.T) {
-	n := &nodes{loads: make([]int64, 4)}
-	for name, p := range map[string]Policy{"least-requests": &LeastRequests{}, "round-robin": &RoundRobin{}} {
+	n := &nodes{loads: make([]int64, 4), key: 7, keyed: true}
+	for name, p := range policies(4) {
 		if a := testing.AllocsPerRun(100, func() { p.Pick(n) }); a != 0 {
 			t.Errorf("%s: Pick allocates %v times", name, a)
 		}

@@ -10,7 +10,10 @@ type loads []int64
 
 func (l loads) Len() int         { return len(l) }
 func (l loads) Load(i int) int64 { return l[i] }
-func (l loads) Tried(int) bool   { return false }
+func (l loads) Weight(int) int64 { return 1 }
+func (l loads) Again() bool      { return false }
+
+func (l loads) Key() (uint64, bool) { return 0, false }
 
 func Example() {
 	var p balance.LeastRequests

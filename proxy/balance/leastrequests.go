@@ -3,10 +3,13 @@ package balance
 import "math/rand/v2"
 
 // LeastRequests is the power of two choices: of two different nodes drawn at
-// random it takes the one with fewer tries under way, either of them when both
-// have the same. With one or two nodes left that is exactly the least loaded
-// one. Drawing two keeps a slow node from getting its full share, and keeps
-// many gateways from rushing at the same idle node. The zero value is ready.
+// random, each as likely as its weight, it takes the one that would have fewer
+// tries under way for its weight, and the first draw when both would have the
+// same or both are idle. With one or two nodes left that is exactly the least
+// loaded one. Drawing two keeps a slow node from getting its full share, and
+// keeps many gateways from rushing at the same idle node. Idle nodes get their
+// share by the draw: by the load alone the heaviest would get every message of
+// a quiet backend. The zero value is ready.
 type LeastRequests struct {
 	// Rand is the source of the draws. Default: the runtime's own.
 	Rand Rand
@@ -16,47 +19,27 @@ var _ Policy = (*LeastRequests)(nil)
 
 // Pick implements [Policy].
 func (p *LeastRequests) Pick(n Nodes) int {
-	left := 0
-	for i := range n.Len() {
-		if !n.Tried(i) {
-			left++
-		}
-	}
-	switch left {
-	case 0:
+	total := sum(n, -1)
+	if total == 0 {
 		return -1
-	case 1:
-		return nth(n, 0)
 	}
-	a := p.intN(left)
-	b := p.intN(left - 1)
-	if b >= a {
-		b++ // a uniform draw from the others
+	i := at(n, -1, draw(p.Rand, total))
+	rest := total - n.Weight(i)
+	if rest == 0 {
+		return i
 	}
-	i, j := nth(n, a), nth(n, b)
-	if n.Load(j) < n.Load(i) {
+	j := at(n, i, draw(p.Rand, rest))
+	a, b := n.Load(i), n.Load(j)
+	if (a > 0 || b > 0) && (b+1)*n.Weight(i) < (a+1)*n.Weight(j) {
 		return j
 	}
-	return i // of equals the first draw, which is uniform
+	return i
 }
 
-func (p *LeastRequests) intN(n int) int {
-	if p.Rand != nil {
-		return p.Rand.IntN(n)
+// draw returns a number in [0,n).
+func draw(r Rand, n int64) int64 {
+	if r != nil {
+		return int64(r.IntN(int(n)))
 	}
-	return rand.IntN(n)
-}
-
-// nth returns the number of the k-th untried node.
-func nth(n Nodes, k int) int {
-	for i := range n.Len() {
-		if n.Tried(i) {
-			continue
-		}
-		if k == 0 {
-			return i
-		}
-		k--
-	}
-	return -1
+	return rand.Int64N(n)
 }

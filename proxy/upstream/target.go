@@ -38,6 +38,9 @@ func (b *base) name() string { return b.scheme + "://" + b.host + b.path }
 // begins with a slash of its own, so that one slash at the end of the node's
 // path gives way to it: http://node/ plus /a is /a, not //a.
 func (b *base) target(req *proxy.Request) (path, query string, hasQuery bool) {
+	if req.Path != "" {
+		return req.Path, req.Query, req.HasQuery
+	}
 	path = b.path
 	if req.Rest != "" {
 		path = strings.TrimSuffix(path, "/") + req.Rest
