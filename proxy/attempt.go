@@ -90,6 +90,9 @@ func (c *call) attempt(req *Request, tail string) (*Response, int, error) {
 			return nil, 0, failed
 		}
 		req.Rest = c.route.rest(b.urls[i], tail)
+		if err := c.fill(req, b.address(i, req.Rest)); err != nil {
+			return nil, 0, err
+		}
 		resp, err := c.try(b, i, req)
 		if err == nil {
 			return c.follow(req, resp, i)
@@ -158,7 +161,7 @@ func (c *call) request() *Request {
 		Query: c.target.query, HasQuery: c.target.hasQuery,
 		Header: c.fields(),
 		Body:   c.msg.open, Length: c.msg.length, Once: c.msg.stream != nil,
-		Version:  c.version,
+		Version:  c.outgoing(),
 		Timeouts: Timeouts{Connect: b.Connect, Answer: b.Answer},
 	}
 	req.Header[messageID] = []string{c.ex.ID}
@@ -175,7 +178,9 @@ func (c *call) fields() http.Header {
 	h := c.fwd.requestHeader(c.decoded)
 	switch {
 	case c.ex.Framed:
-		framedHeader(h, c.version, c.action)
+		framedHeader(h, c.outgoing(), c.action)
+	case c.translated():
+		c.translateFields(h)
 	case c.recoded:
 		setType(h, soapcodec.WithCharset(c.typ, "utf-8"))
 	}

@@ -73,6 +73,7 @@ var backendReasons = map[soapcodec.Code]string{
 	soapcodec.CodeBackendBroken:      "The service broke off before its answer was complete; it may have processed the message.",
 	soapcodec.CodeBackendNotSOAP:     "The service gave an answer that is not a SOAP message.",
 	soapcodec.CodeReplyTooLarge:      "The answer of the service is larger than the limit.",
+	soapcodec.CodeSigned:             "The answer of the service is signed and can not be translated.",
 	soapcodec.CodeInternal:           "The message could not be processed.",
 }
 

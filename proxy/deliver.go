@@ -73,6 +73,7 @@ func (h *Handler) Deliver(ctx context.Context, m *Stored, try Try) (result Deliv
 		return DeliveryResult{Verdict: VerdictDead, Reason: oneLine(err.Error())}
 	}
 	c.msg.data, c.msg.length, c.version = m.Body, int64(len(m.Body)), meta.version()
+	c.delivery = soapcodec.Delivery{Attempt: try.Attempt, PossibleDuplicate: try.PossibleDuplicate}
 	resp, node, err := c.attempt(c.storedRequest(meta, try), string(meta.Tail))
 	if err != nil {
 		return c.notAnswered(err)
@@ -108,6 +109,11 @@ func (c *call) storedRequest(meta *storedMeta, try Try) *Request {
 func (c *call) notAnswered(err error) DeliveryResult {
 	if errors.Is(err, errRedirects) {
 		return DeliveryResult{Verdict: VerdictDead, Reason: oneLine(errRedirects.Error())}
+	}
+	var message *soapcodec.Error
+	if errors.As(err, &message) {
+		// Refused before anything was sent: the route has changed since.
+		return DeliveryResult{Verdict: VerdictDead, Reason: "the message can not be changed as its route asks: " + string(message.Code)}
 	}
 	var sent *SendError
 	if !errors.As(err, &sent) {

@@ -102,6 +102,10 @@ type call struct {
 	recoded bool   // the charset was converted, or Content-Type names the wrong one
 	changed bool   // octets differ from those received
 	action  string // wsa:Action
+
+	charset   string // of the message as received, and
+	agrees    bool   // whether all that names it agrees: for strict routes only
+	canonical bool   // a stream is made canonical while it passes
 	// firstChild is the local name of the first child of Body.
 	firstChild string
 	laneOf     string // Stored.Lane, of a stored message
@@ -115,6 +119,7 @@ type call struct {
 	outcome  Outcome
 	code     soapcodec.Code
 	logged   error
+	delivery soapcodec.Delivery // what a header block tells nodes, but for the id
 	attempts int
 	node     string       // of the last try
 	codec    atomic.Int64 // octets checked; a stream adds to it while it passes

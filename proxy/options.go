@@ -148,6 +148,22 @@ type Route struct {
 	// Node makes the gateway act as a SOAP node in role next.
 	Node bool
 
+	// Translate is the version that nodes get; replies are translated back into
+	// what the caller spoke. V0 changes nothing.
+	Translate soapcodec.Version
+
+	// Strict refuses what [soapcodec.StrictRules] forbid.
+	Strict bool
+
+	// Add is a header block that is put first, see [soapcodec.HeaderBlockOf].
+	Add []byte
+
+	// WSATo makes the address of the node the text of wsa:To.
+	WSATo bool
+
+	// Mark tells nodes about the delivery by a header block too.
+	Mark bool
+
 	Limits Limits
 }
 

@@ -84,6 +84,7 @@ func (c *call) readWhole(buf *buffer) error {
 		buf.release()
 		return charsetError(err)
 	}
+	c.hearCharset(buf.b, charset)
 	c.codec.Add(int64(len(doc)))
 	if converted := len(doc) == 0 || &doc[0] != &buf.b[0]; converted {
 		c.changed = true
@@ -111,6 +112,9 @@ func (c *call) readWhole(buf *buffer) error {
 		return c.messageError(err, dec)
 	}
 	c.take(dec.Facts())
+	if err := c.checkStrict(); err != nil {
+		return err
+	}
 	if r.Delivery == Queue {
 		if err := refuseSequence(dec.Facts()); err != nil {
 			return err
@@ -125,6 +129,11 @@ func (c *call) readWhole(buf *buffer) error {
 			}
 			c.msg.buf, c.msg.data = out, out.b
 			c.changed = true
+		}
+	}
+	if r.canonizes(dec.Facts()) {
+		if err := c.canonize(); err != nil {
+			return err
 		}
 	}
 	c.msg.length = int64(len(c.msg.data))
@@ -152,13 +161,14 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 	if err != nil {
 		return charsetError(err)
 	}
+	c.hearCharset(prefix, rd.Charset())
 	c.changed = rd.Converted()
 	c.relabel(rd.Charset())
 
 	dec := soapcodec.NewDecoder(soapcodec.Options{Limits: lim.XML})
 	p := &pass{dec: dec, tee: tee{src: rd, most: lim.Buffer, tooMuch: headFault}}
 	r := c.cand.settled()
-	needHead := r == nil || c.ex.Framed || r.edits()
+	needHead := r == nil || c.ex.Framed || r.edits() || r.late() || r.Strict
 	if r == nil {
 		dec.Reset(&p.tee)
 		if err := dec.Head(); err != nil {
@@ -190,23 +200,31 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 		return c.messageError(err, dec)
 	}
 	c.take(dec.Facts())
+	if err := c.checkStrict(); err != nil {
+		return err
+	}
+	var out io.Reader = &counted{pass: p, call: c}
+	if r.canonizes(dec.Facts()) {
+		// A signature that turns up in Body is too late to change that.
+		c.canonical = true
+		c.relabelCanonical()
+		out = newCanonicalReader(out)
+	}
 
 	c.msg.length = -1
 	if !c.decoded && !c.changed && !p.edits {
 		c.msg.length = c.ex.Length
 	}
 	c.changed = c.changed || p.edits
-	if c.msg.length < 0 && r.backend.needsLength {
-		f, n, err := spool(c.h.opt.SpoolDir, p)
+	if r.backend.needsLength && (c.msg.length < 0 || r.late()) {
+		f, n, err := spool(c.h.opt.SpoolDir, out)
 		if err != nil {
 			return c.messageError(err, dec)
 		}
 		c.msg.spool, c.msg.length = f, n
-		c.codec.Add(p.tee.total())
-		c.note(dec.Facts())
 		return nil
 	}
-	c.msg.stream = &stream{r: &counted{pass: p, call: c}}
+	c.msg.stream = &stream{r: out}
 	return nil
 }
 
@@ -268,7 +286,7 @@ func (c *call) take(f *soapcodec.Facts) {
 
 // note keeps what may become known at any place of the envelope.
 func (c *call) note(f *soapcodec.Facts) {
-	if f.NormalizeSkipped {
+	if f.NormalizeSkipped && !c.canonical {
 		c.asIs.Store(true)
 	}
 }

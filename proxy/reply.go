@@ -174,11 +174,19 @@ func (a *answer) forHTTP() (*Reply, error) {
 	if !whole {
 		prefix := buf.detach()
 		buf.release()
+		if a.foreign(prefix) {
+			return a.translate(prefix)
+		}
 		return a.stream(prefix)
 	}
 	if len(buf.b) == 0 {
 		buf.release()
 		return a.emptyReply(a.resp, a.node)
+	}
+	if a.foreign(buf.b) {
+		prefix := buf.detach()
+		buf.release()
+		return a.translate(prefix)
 	}
 	a.tries.end() // the node's connection is free before the caller is served
 	dec := decoders.Get().(*soapcodec.Decoder)
@@ -233,8 +241,8 @@ func (a *answer) good(f *soapcodec.Facts) *Reply {
 		r.Status = http.StatusOK
 		if fault {
 			r.Status = http.StatusInternalServerError
-			if f.Version == soapcodec.V12 && f.Fault != nil && f.Fault.Code == (soapcodec.QName{Space: soapcodec.NS12, Local: "Sender"}) {
-				r.Status = http.StatusBadRequest
+			if f.Fault != nil {
+				r.Status = f.Fault.Status(f.Version)
 			}
 		}
 		setType(r.Header, f.Version.MediaType()+"; charset="+charsetLabel(a.charset))
@@ -268,6 +276,8 @@ func (a *answer) failed(err error) (*Reply, error) {
 		return nil, &backendError{soapcodec.CodeReplyTooLarge, err}
 	case errors.As(err, &broken):
 		return nil, a.broken(broken)
+	case signed(err):
+		return nil, &backendError{soapcodec.CodeSigned, err}
 	}
 	return a.notSOAP(a.resp, a.node, err)
 }
@@ -345,13 +355,16 @@ func (a *answer) forFramed() (*Reply, error) {
 	a.codec.Add(int64(len(doc)))
 	dec := decoders.Get().(*soapcodec.Decoder)
 	defer decoders.Put(dec)
-	dec.SetOptions(a.route.check)
+	dec.SetOptions(a.replyOptions())
 	dec.ResetBytes(doc)
 	if err := dec.Finish(); err != nil {
 		return a.failed(err)
 	}
 	r := a.good(dec.Facts())
 	r.Status, r.Header = http.StatusOK, http.Header{}
+	if edits := dec.TakeEdits(); len(edits) > 0 {
+		doc, r.Version = soapcodec.Apply(nil, doc, edits), a.version
+	}
 	buf.retain() // doc may lie in it
 	r.Body, r.Length, r.Close = bytes.NewReader(doc), int64(len(doc)), buf.release
 	return r, nil
@@ -364,7 +377,8 @@ func (a *answer) spooled(prefix []byte, src io.Reader) (*Reply, error) {
 	if err != nil {
 		return a.failed(err)
 	}
-	p := &pass{dec: soapcodec.NewDecoder(a.route.check)}
+	opt := a.replyOptions()
+	p := &pass{dec: soapcodec.NewDecoder(opt), edits: opt.Translate != soapcodec.V0}
 	p.tee = tee{src: rd, most: a.route.replyLimits.held(int64(len(prefix))), tooMuch: headFault}
 	p.dec.Reset(&p.tee)
 	f, n, err := spool(a.h.opt.SpoolDir, p)
@@ -379,6 +393,9 @@ func (a *answer) spooled(prefix []byte, src io.Reader) (*Reply, error) {
 	a.tries.end()
 	r := a.good(p.dec.Facts())
 	r.Status, r.Header = http.StatusOK, http.Header{}
+	if opt.Translate != soapcodec.V0 {
+		r.Version = a.version
+	}
 	r.Body, r.Length, r.Close = io.NewSectionReader(f, 0, n), n, func() { f.Close() }
 	return r, nil
 }

@@ -99,7 +99,7 @@ const durability = "Gateway-Durability"
 // stored is the message as the store gets it.
 func (c *call) stored() *Stored {
 	meta := storedMeta{
-		V: metaVersion, SOAP: c.version.String(), Framed: c.ex.Framed,
+		V: metaVersion, SOAP: c.outgoing().String(), Framed: c.ex.Framed, Doubt: c.doubt,
 		Tail: octets(c.route.tail(c.target.path)), Query: octets(c.target.query), HasQuery: c.target.hasQuery,
 		Host: octets(c.fwd.host), Action: octets(c.action),
 	}

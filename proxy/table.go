@@ -18,6 +18,7 @@ type Table struct {
 	// backends has those that a route leads to, by name.
 	backends map[string]*backend
 	index    index
+	strict   bool     // a route is strict
 	framed   []*route // in list order: routes that a framed exchange can match
 }
 
@@ -82,6 +83,7 @@ func Compile(opt TableOptions) (*Table, error) {
 		}
 		r := compileRoute(opt.Routes[i], i, b)
 		t.byName[r.Name] = r
+		t.strict = t.strict || r.Strict
 		t.backends[b.Name] = b
 		if r.MatchNone {
 			continue
@@ -135,6 +137,10 @@ func compileRoute(r Route, order int, b *backend) *route {
 	c.decode = soapcodec.Options{
 		Limits: r.Limits.XML, Accept11: r.Accept11, Accept12: r.Accept12,
 		Normalize: r.Normalize, Node: r.Node,
+		Translate: r.Translate, Strict: r.Strict, Add: r.Add, LateTo: r.WSATo, LateMark: r.Mark,
+	}
+	if c.stores() || b.HashBy.Kind == HashKey {
+		c.orderBy = compileKey(r.OrderBy, &c.decode)
 	}
 	c.check = soapcodec.Options{Limits: r.Limits.XML}
 	c.WSDLPass = c.WSDLPass && !b.needsLength
@@ -151,7 +157,9 @@ func compileRoute(r Route, order int, b *backend) *route {
 
 // edits reports whether the route may change octets of a message that is
 // already UTF-8.
-func (r *route) edits() bool { return r.Node || r.Normalize != soapcodec.Keep }
+func (r *route) edits() bool {
+	return r.Node || r.Normalize != soapcodec.Keep || r.Translate != soapcodec.V0 || len(r.Add) > 0 || r.Mark
+}
 
 // passes reports whether requests of this method go through unchecked because
 // the route's methods list it.

@@ -454,7 +454,7 @@ func (d *Decoder) bodyChild() {
 	}
 	d.facts.Operation = d.name()
 	d.headDone()
-	d.watch = d.edits.normalize || d.opt.References
+	d.watch = d.watches() || d.opt.References
 	if d.facts.Operation == (QName{Space: d.ns, Local: "Fault"}) {
 		d.facts.Fault = &d.faultRoom
 		d.fault.open = true
@@ -464,7 +464,7 @@ func (d *Decoder) bodyChild() {
 
 func (d *Decoder) watchBody(kind xmlstream.Kind) error {
 	if kind == xmlstream.Start {
-		if d.edits.normalize {
+		if d.watches() {
 			d.signature()
 		}
 		if d.opt.References {

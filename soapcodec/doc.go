@@ -21,6 +21,21 @@
 // no edit names goes on octet for octet. With [Options.Keys] it picks values out
 // of the message on its way, without a second pass.
 //
+// # Translation
+//
+// [Options.Translate] gives a message the other version. The declarations that
+// Envelope, Header, Body and Fault have of the old namespace are bound to the
+// new one, so that names of SOAP follow and the content of Body keeps its octets.
+// Where content uses such a prefix (an envelope inside the Body, a qualified
+// name in text or an attribute value), the old binding is declared again on
+// that element; what merely looks like such a name gets one declaration too
+// many. Roles, mustUnderstand, relay and encodingStyle are translated; the parts
+// of a Fault are written anew and its detail renamed. What the other version
+// has no form for is an error: elements after Body and header blocks without a
+// namespace in SOAP 1.2, and signed messages in both. Encoded data is not
+// translated: the encodingStyle goes with it and still names what it is. A
+// reason is cut at 64 KiB, and a faultactor behind the detail is lost.
+//
 // # Limits
 //
 // Besides [xmlstream.Limits]: at most 1024 header blocks, and at most 4 KiB in

@@ -102,7 +102,7 @@ func (d *Decoder) faultEnd() error {
 	switch depth := d.sc.Depth(); {
 	case depth == faultDepth:
 		*f = faultReader{}
-		d.watch = d.edits.normalize || d.opt.References
+		d.watch = d.watches() || d.opt.References
 	case depth == f.chain && depth == partDepth:
 		f.chain = 0
 	case depth == f.chain:

@@ -13,6 +13,10 @@ const (
 	// instructions between them. Prefixes, attributes, namespace declarations,
 	// header blocks and the content of Body stay octet for octet.
 	Envelope
+	// Canonical is inclusive Canonical XML 1.0 with comments, which the caller
+	// makes of the whole message ([xmlstream.Canonicalizer]) unless
+	// [Facts].NormalizeSkipped tells not to. The decoder makes no edits for it.
+	Canonical
 )
 
 // Options of a [Decoder]. The zero value decodes any SOAP 1.1 or 1.2 envelope

@@ -2,6 +2,7 @@ package soapcodec
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"soapway/xmlstream"
@@ -25,12 +26,36 @@ func (d *Decoder) signature() {
 		if (d.edits.normalize || d.insert.on) && !d.harmless("URI", harmlessReference) {
 			d.reached()
 		}
+		if d.opt.Normalize == Canonical && !d.harmless("URI", isKnownReference) {
+			d.facts.NormalizeSkipped = true
+		}
 	case "Transform":
 		if (d.edits.normalize || d.insert.on) && !d.harmless("Algorithm", harmlessTransform) {
 			d.reached()
 		}
+		if d.opt.Normalize == Canonical && !d.harmless("Algorithm", isKnownTransform) {
+			d.facts.NormalizeSkipped = true
+		}
 	}
 }
+
+// A message and its canonical form are the same to all that works on the nodes
+// of XPath, as every known transform does (Canonical XML 1.0 §1): only what
+// the parties have agreed upon by themselves could tell them apart.
+func isKnownReference(string) bool { return true }
+
+func isKnownTransform(algorithm string) bool {
+	return harmlessTransform(algorithm) || slices.Contains(nodeTransforms[:], algorithm)
+}
+
+var nodeTransforms = [...]string{
+	"http://www.w3.org/TR/1999/REC-xpath-19991116",
+	"http://www.w3.org/2002/06/xmldsig-filter2",
+	"http://www.w3.org/TR/1999/REC-xslt-19991116",
+}
+
+// watches reports whether signatures in the content of Body matter.
+func (d *Decoder) watches() bool { return d.edits.normalize || d.opt.Normalize == Canonical }
 
 // harmless applies ok to an attribute of the current tag; without it the
 // meaning is private to the parties, so it is not harmless.

@@ -117,11 +117,19 @@ func Check(cfg *config.Config) error {
 
 // build makes what a reload replaces. Nodes of old that are the same are kept.
 func build(cfg *config.Config, old pools) (pools, *proxy.Table, config.Problems) {
-	pools, problems := buildPools(cfg, old)
-	if problems != nil {
+	blocks, problems := readBlocks(cfg)
+	pools, more := buildPools(cfg, old)
+	if problems = append(problems, more...); problems != nil {
+		for _, p := range pools.without(old) {
+			p.close()
+		}
 		return nil, nil, problems
 	}
-	table, err := proxy.Compile(tableOptions(cfg, pools))
+	opt := tableOptions(cfg, pools)
+	for i := range opt.Routes {
+		opt.Routes[i].Add = blocks[opt.Routes[i].Name]
+	}
+	table, err := proxy.Compile(opt)
 	if err != nil {
 		for _, p := range pools.without(old) {
 			p.close()

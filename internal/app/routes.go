@@ -38,6 +38,10 @@ func route(r *config.Route, backend *proxy.Backend) proxy.Route {
 		Accept12:  slices.Contains(r.SOAP.Accept, config.SOAP12),
 		Normalize: normalize(r.SOAP.Normalize),
 		Node:      r.SOAP.Node,
+		Translate: translate(r.SOAP.Translate),
+		Strict:    r.SOAP.Strict,
+		WSATo:     r.SOAP.WSATo == config.WSAToNode,
+		Mark:      r.SOAP.Mark == config.MarkBlock,
 		Limits:    limits(&r.Limits.Limits),
 	}
 	if r.Delivery == config.DeliveryQueue {
@@ -72,6 +76,16 @@ func normalize(n config.Normalize) soapcodec.Normalize {
 		return soapcodec.Envelope
 	}
 	return soapcodec.Keep
+}
+
+func translate(t config.Translate) soapcodec.Version {
+	switch t {
+	case config.Translate11:
+		return soapcodec.V11
+	case config.Translate12:
+		return soapcodec.V12
+	}
+	return soapcodec.V0
 }
 
 // limits keeps the meaning of a negative value, unlimited, which is the same on
