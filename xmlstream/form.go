@@ -19,6 +19,7 @@ type form struct {
 	self            bool
 	uri             int32 // of the element, in the scope of generation
 	generation      uint64
+	before, after   uint64 // with declarations: the generation after is what they make of before
 	name            [maxFormName]byte
 }
 
@@ -29,7 +30,7 @@ type formAttr struct {
 	value, valueEnd      uint16 // equal if the value is cut out
 	quote                byte
 	xmlns                bool
-	uri                  int32 // in the scope of the form's generation
+	uri                  int32 // in the scope of the form's generation; what is declared for a declaration
 }
 
 // The bounds of what is kept. A scanner that has seen too much starts afresh.
@@ -121,20 +122,38 @@ func (s *Scanner) findForm(b []byte, p int) (id uint8, end int) {
 
 // declareForm puts the namespace declarations of f in force. It returns false
 // if they are too many; the caller takes them back.
+//
+// The same declarations make of the same bindings always the same, down to the
+// indices of the namespaces: so what the forms within an Envelope mean stays
+// known from one message to the next.
 func (s *Scanner) declareForm(f *form) bool {
 	m := &s.forms
 	o := m.octets[f.start:f.end]
+	before := s.scope.generation
+	known := f.before == before
 	for i := f.attrs; i < f.attrsEnd; i++ {
 		if a := &m.attrs[i]; a.xmlns {
 			var prefix []byte
 			if a.colon >= a.name {
 				prefix = o[a.colon+1 : a.nameEnd]
 			}
-			s.scope.declare(prefix, o[a.value:a.valueEnd])
+			uri, uris := o[a.value:a.valueEnd], len(s.scope.uris)
+			if !known {
+				a.uri = int32(s.scope.intern(uri))
+			} else if int(a.uri) == uris {
+				s.scope.pushURI(uri)
+			}
+			s.scope.bind(prefix, int(a.uri), uris)
 			if len(s.scope.text) > s.inForce {
+				f.before = 0
 				return false
 			}
 		}
+	}
+	if known {
+		s.scope.generation = f.after
+	} else {
+		f.before, f.after = before, s.scope.generation
 	}
 	return true
 }
@@ -219,14 +238,13 @@ func (s *Scanner) learn(w []byte, name span, self bool) uint8 {
 			value:   uint16(a.value - cut),
 			quote:   a.quote,
 			xmlns:   a.xmlns,
-			uri:     xmlnsURI,
 		}
 		if a.xmlns {
 			f.declares = true
 			to.valueEnd = uint16(a.end - cut)
 		} else {
 			f.cuts++
-			to.uri, to.valueEnd = noURI, to.value
+			to.valueEnd = to.value
 			m.octets = append(m.octets, w[from:a.value]...)
 			from = a.end
 			cut += a.end - a.value
@@ -291,7 +309,9 @@ func (s *Scanner) formAttrs(f *form) {
 		}
 		end := shift + int(a.nameEnd)
 		to.Name.Local = w[shift+int(a.colon)+1 : end : end]
-		to.Name.Space = s.scope.uri(int(a.uri))
+		if to.Name.Space = s.scope.uri(int(a.uri)); a.xmlns {
+			to.Name.Space = s.scope.uri(xmlnsURI)
+		}
 		value := shift + int(a.value)
 		end = shift + int(a.valueEnd)
 		if !a.xmlns {

@@ -89,22 +89,27 @@ func (x *scope) uri(id int) []byte {
 // pushURI adds a namespace that is not there yet.
 func (x *scope) pushURI(uri []byte) int {
 	id := len(x.uris)
-	e := uriEntry{start: len(x.text), end: len(x.text) + len(uri), next: -1}
+	if id < cap(x.uris) {
+		x.uris = x.uris[:id+1]
+	} else {
+		x.uris = append(x.uris, uriEntry{})
+	}
+	e := &x.uris[id]
+	e.start, e.end, e.hash, e.next = len(x.text), len(x.text)+len(uri), 0, -1
 	x.text = append(x.text, uri...)
 	if len(uri) > 0 && x.spaces.heads != nil {
 		e.hash = maphash.Bytes(x.seed, uri)
 	}
-	x.uris = append(x.uris, e)
 	if x.spaces.on(len(x.uris)) {
 		for i := range x.uris {
 			u := &x.uris[i]
-			if u.hash = 0; u.start < u.end {
+			if u.start < u.end {
 				u.hash = maphash.Bytes(x.seed, x.uri(i))
 			}
 			u.next = x.spaces.push(u.hash, i)
 		}
 	} else if x.spaces.heads != nil {
-		x.uris[id].next = x.spaces.push(e.hash, id)
+		e.next = x.spaces.push(e.hash, id)
 	}
 	return id
 }
@@ -133,10 +138,23 @@ func (x *scope) intern(uri []byte) int {
 
 // declare binds prefix to uri.
 func (x *scope) declare(prefix, uri []byte) {
-	b := binding{uris: len(x.uris), generation: x.generation, next: -1}
+	before := len(x.uris)
+	x.bind(prefix, x.intern(uri), before)
+}
+
+// bind binds prefix to the namespace with index uri; before this declaration
+// there were so many namespaces.
+func (x *scope) bind(prefix []byte, uri, before int) {
+	id := len(x.bindings)
+	if id < cap(x.bindings) {
+		x.bindings = x.bindings[:id+1]
+	} else {
+		x.bindings = append(x.bindings, binding{})
+	}
+	b := &x.bindings[id] // in place, as an element; see push
+	b.uri, b.uris, b.generation, b.next = uri, before, x.generation, -1
 	x.newest++
 	x.generation = x.newest
-	b.uri = x.intern(uri)
 	b.prefix = len(x.text)
 	x.text = append(x.text, prefix...)
 	b.prefixEnd = len(x.text)
@@ -144,8 +162,6 @@ func (x *scope) declare(prefix, uri []byte) {
 	if x.prefixes.heads != nil {
 		b.hash = maphash.Bytes(x.seed, prefix)
 	}
-	id := len(x.bindings)
-	x.bindings = append(x.bindings, b)
 	if x.prefixes.on(len(x.bindings)) {
 		for i := range x.bindings {
 			b := &x.bindings[i]
@@ -153,7 +169,7 @@ func (x *scope) declare(prefix, uri []byte) {
 			b.next = x.prefixes.push(b.hash, i)
 		}
 	} else if x.prefixes.heads != nil {
-		x.bindings[id].next = x.prefixes.push(b.hash, id)
+		b.next = x.prefixes.push(b.hash, id)
 	}
 }
 
