@@ -163,9 +163,14 @@ func (q *Queue) done(d *destState, it *item) {
 	q.mu.Lock()
 	q.opt.Observer.Finished(it.route.name, time.Since(it.accepted))
 	recorded := it.recorded()
+	known, ok := q.ids.settle(it.same, it.id, FateDelivered)
 	q.end(d, it)
 	q.mu.Unlock()
-	q.remove(it, recorded)
+	if !ok {
+		q.remove(it, recorded)
+		return
+	}
+	q.removed(it, recorded, q.store.RemoveKnown(it.seq, known))
 }
 
 // end takes an item out of the index.
@@ -206,8 +211,10 @@ func (q *Queue) compact() {
 
 // remove takes a finished message out of the store. That it comes back after a
 // crash is harmless: it is then marked as a possible duplicate.
-func (q *Queue) remove(it *item, recorded bool) {
-	err := q.store.Remove(it.seq)
+func (q *Queue) remove(it *item, recorded bool) { q.removed(it, recorded, q.store.Remove(it.seq)) }
+
+// removed goes on after the removal itself.
+func (q *Queue) removed(it *item, recorded bool, err error) {
 	if err == nil && recorded {
 		err = q.store.SaveAttempts(it.id, nil)
 	}
@@ -395,8 +402,15 @@ func (q *Queue) sweep(ctx context.Context) {
 			wg.Go(func() { q.burial(e.dest, e.item, nil, ReasonExpired, expiredText, Outcome{}) })
 		}
 		wg.Wait()
+		q.mu.Lock()
+		q.ids.expire(mostExpired)
+		q.mu.Unlock()
 	}
 }
+
+// mostExpired is how many identities are forgotten at once, in some
+// milliseconds.
+const mostExpired = 10000
 
 const expiredText = "not delivered within the time that retry.expire allows"
 

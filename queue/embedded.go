@@ -166,7 +166,7 @@ func (s *Embedded) openStreams() (*streamInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	subjects := []string{subjectAttempt + "*", subjectState + "*", subjectMark, subjectGone + "*"}
+	subjects := []string{subjectAttempt + "*", subjectState + "*", subjectMark, subjectGone + "*", subjectKnown + "*"}
 	state, err := s.js.openStream(server.StreamConfig{Name: streamState, Subjects: subjects, MaxBytes: -1}, s.id.Streams)
 	if err != nil {
 		return nil, err

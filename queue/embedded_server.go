@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ const (
 	subjectState   = "gw.st."
 	subjectMark    = "gw.mark"  // how far the log is removed, and how far it is durable
 	subjectGone    = "gw.gone." // what is removed above that, per chunk
+	subjectKnown   = "gw.ids."  // what is known of messages that are gone, per hour
 )
 
 const (
@@ -266,8 +268,8 @@ func (j *js) openStream(cfg server.StreamConfig, must bool) (*streamInfo, error)
 		return nil, fmt.Errorf("queue: stream %s was in this store and can not be opened; its files were left as they are", cfg.Name)
 	case errors.As(err, &e) && e.Code == codeNotFound:
 		err = j.call("STREAM.CREATE."+cfg.Name, cfg, nil)
-	case err == nil && i.Config.MaxBytes != cfg.MaxBytes:
-		i.Config.MaxBytes = cfg.MaxBytes
+	case err == nil && (i.Config.MaxBytes != cfg.MaxBytes || !slices.Equal(i.Config.Subjects, cfg.Subjects)):
+		i.Config.MaxBytes, i.Config.Subjects = cfg.MaxBytes, cfg.Subjects
 		err = j.call("STREAM.UPDATE."+cfg.Name, i.Config, nil)
 	case err == nil:
 		return i, nil

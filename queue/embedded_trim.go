@@ -41,6 +41,7 @@ type trimmer struct {
 	states             []uint64           // sequences of GW_STATE to delete
 	measure            bool               // something made room
 	inherited, revived seqSet             // noted as finished in an earlier run; of these, found in the log all the same
+	debts              debts
 
 	// Of the goroutine in run only:
 	noted     mark
@@ -60,7 +61,8 @@ type trimmer struct {
 func openTrimmer(s *Embedded, log *streamInfo) (*trimmer, error) {
 	t := &trimmer{
 		s: s, floor: 1, dirty: make(map[uint64]bool), recorded: make(map[uint64]uint64), strands: make(map[string]*strand),
-		wake: make(chan struct{}, 1), stopping: make(chan struct{}), done: make(chan struct{}),
+		debts: debts{seqs: make(map[uint64]struct{}), hours: make(map[int64]bool)},
+		wake:  make(chan struct{}, 1), stopping: make(chan struct{}), done: make(chan struct{}),
 	}
 	first, last := max(1, log.State.First), log.State.Last
 	b, seq, err := s.value(subjectMark)
@@ -149,7 +151,8 @@ func (t *trimmer) start() uint64 {
 func (t *trimmer) removed(seq uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return seq < t.floor || t.gone.has(seq)
+	_, owed := t.debts.seqs[seq]
+	return owed || seq < t.floor || t.gone.has(seq)
 }
 
 // missing reports what is lost of [from, to] and takes it as finished.
@@ -170,6 +173,9 @@ func (t *trimmer) remove(seqs []uint64) {
 	t.mu.Lock()
 	n := 0
 	for _, seq := range seqs {
+		if _, owed := t.debts.seqs[seq]; owed {
+			continue
+		}
 		if seq >= t.floor && seq <= top && t.gone.add(seq) {
 			t.dirty[seq/chunkBits] = true
 			n++
@@ -260,12 +266,15 @@ func (t *trimmer) finish() {
 func (t *trimmer) idle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.dirty) == 0 && len(t.states) == 0 && t.between < singleFrom
+	return len(t.dirty) == 0 && len(t.states) == 0 && len(t.debts.list) == 0 && t.between < singleFrom
 }
 
 // pass notes what is finished, waits until the notes are durable, and then
 // removes it. The last one keeps no pauses.
 func (t *trimmer) pass(last bool) error {
+	if err := t.pay(last); err != nil {
+		return err
+	}
 	t.mu.Lock()
 	t.floor = t.gone.skip(t.floor)
 	now := mark{Floor: t.floor, Durable: t.s.commit.durable.Load()}
@@ -335,7 +344,10 @@ func (t *trimmer) pass(last bool) error {
 		t.recorded[k] = old
 	}
 
-	changed := false
+	changed, err := t.forgetHours()
+	if err != nil {
+		return err
+	}
 	if now.Floor > t.cutAt {
 		if err := t.s.js.purge(streamLog, now.Floor); err != nil {
 			return err

@@ -33,7 +33,10 @@ import (
 // as %XX, and an empty one as a single %. ACCEPTED and DIED are nanoseconds
 // since 1970, or % for no time; META, BODY and REPLY are lengths in octets. An
 // OPTION is NAME=VALUE, and one that is not known is passed over: first=1 is
-// Message.First, stops=1 is DeadLetter.Stops. CRC
+// Message.First, stops=1 is DeadLetter.Stops, same=KEYANDSUM.UNTIL is
+// Message.Identity. What is kept of messages that are gone stands in records of
+// gw.ids.HOUR, where HOUR is the hour since 1970 before whose end all of it is
+// over, with the route as KEY and knownSize octets for each message. CRC
 // is the CRC-32C, in hexadecimal, of the fields before it and then the data.
 const Format = 1
 
@@ -158,7 +161,7 @@ func encodeMessage(m *Message) (header string, data []byte, err error) {
 	if m.First {
 		b = append(b, " first=1"...)
 	}
-	return seal(b, data), data, nil
+	return seal(m.appendIdentity(b), data), data, nil
 }
 
 // fields reads the fields of a header value from the left; the first error stays.
@@ -220,10 +223,22 @@ func (f *fields) options(option func(name, value string)) {
 	}
 }
 
+// option reads an option of a message. An identity that can not be read is
+// none: it costs a repeat, no message.
 func (m *Message) option(name, value string) {
-	if name == "first" {
+	switch name {
+	case "first":
 		m.First = value == "1"
+	case "same":
+		m.Identity, _ = parseIdentity(value)
 	}
+}
+
+func (m *Message) appendIdentity(b []byte) []byte {
+	if m.Identity.IsZero() {
+		return b
+	}
+	return append(append(b, " same="...), m.Identity.option()...)
 }
 
 func (f *fields) number() int {
@@ -346,7 +361,7 @@ func encodeDead(d *DeadLetter) (header string, data []byte, err error) {
 	if d.Stops {
 		b = append(b, " stops=1"...)
 	}
-	return seal(b, data), data, nil
+	return seal(m.appendIdentity(b), data), data, nil
 }
 
 func attemptsJSON(a []AttemptRecord) ([]byte, error) {

@@ -36,8 +36,9 @@ type item struct {
 	noted bool
 	// replied: the store keeps an answer with the attempts.
 	replied bool
-	first   bool // Message.First
-	heap    int  // index in routeState.delayed
+	first   bool      // Message.First
+	same    *[16]byte // key of Message.Identity, nil for none
+	heap    int       // index in routeState.delayed
 }
 
 // where an item is. Invariant, under Queue.mu: an item is in exactly one of

@@ -38,7 +38,9 @@ type RouteStats struct {
 	Oldest      time.Time `json:"oldest,omitzero"`
 	Paused      bool      `json:"paused,omitempty"`
 	// Stopped is how many order keys stand still for a dead letter.
-	Stopped   int       `json:"stopped_keys,omitempty"`
+	Stopped int `json:"stopped_keys,omitempty"`
+	// IDs is how many identities are known, see [Queue.PutOnce].
+	IDs       int       `json:"dedup_ids,omitempty"`
 	Down      bool      `json:"down,omitempty"` // its destination
 	NextProbe time.Time `json:"next_probe,omitzero"`
 	LastError string    `json:"last_error,omitempty"`
@@ -103,6 +105,7 @@ type burial struct {
 
 type deadEntry struct {
 	Entry
+	same *[16]byte       // key of Message.Identity, nil for none
 	mark []AttemptRecord // what the message starts with when it is replayed
 }
 
@@ -122,7 +125,10 @@ func (q *Queue) bury(d *DeadLetter, size int) {
 	if d.Stops {
 		r.stop(r.lane(d.Lane), d.ID)
 	}
-	q.buried.byID[d.ID] = &deadEntry{Entry: Entry{
+	if !d.Identity.IsZero() {
+		q.ids.set(&d.Identity, d.ID, d.Route, FateDead)
+	}
+	q.buried.byID[d.ID] = &deadEntry{same: d.key(), Entry: Entry{
 		ID: d.ID, Route: d.Route, Destination: d.Destination, Lane: d.Lane, Operation: d.Operation,
 		State: StateDead, Accepted: d.Accepted, Died: d.Died, Size: size, Attempts: n,
 		Reason: d.Reason, Text: d.Text, Stops: d.Stops,
@@ -164,7 +170,7 @@ func (q *Queue) Stats() []RouteStats {
 	for _, r := range q.routes {
 		s := RouteStats{
 			Route: r.name, Dead: r.dead, InFlight: r.flying, Bytes: r.bytes,
-			Paused: r.paused, Stopped: r.stopped, LastError: r.last, Loading: !q.loaded,
+			Paused: r.paused, Stopped: r.stopped, IDs: q.ids.count(r.name), LastError: r.last, Loading: !q.loaded,
 		}
 		if it := r.oldest(); it != nil {
 			s.Oldest = it.accepted

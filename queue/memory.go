@@ -42,6 +42,7 @@ type memoryData struct {
 	dead     map[string]memoryRecord
 	attempts map[string][]AttemptRecord
 	state    map[string][]byte
+	known    []Known
 }
 
 type memoryRecord struct {
@@ -74,7 +75,7 @@ func (s *Memory) Reopen() *Memory {
 	i.Epoch++
 	i.Clean = s.closed && s.err == nil
 	s.closed = true
-	d := &memoryData{last: s.data.last, log: maps.Clone(s.data.log), dead: maps.Clone(s.data.dead), attempts: maps.Clone(s.data.attempts), state: maps.Clone(s.data.state)}
+	d := &memoryData{last: s.data.last, log: maps.Clone(s.data.log), dead: maps.Clone(s.data.dead), attempts: maps.Clone(s.data.attempts), state: maps.Clone(s.data.state), known: slices.Clone(s.data.known)}
 	return newMemory(d, i)
 }
 
@@ -240,6 +241,56 @@ func (s *Memory) Remove(seqs ...uint64) error {
 	}
 	for _, seq := range seqs {
 		delete(s.data.log, seq)
+	}
+	return nil
+}
+
+// RemoveKnown implements [Store].
+func (s *Memory) RemoveKnown(seq uint64, k Known) error {
+	if _, err := appendKnown(nil, &k); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return err
+	}
+	s.data.known = append(s.data.known, k)
+	delete(s.data.log, seq)
+	return nil
+}
+
+// KeepKnown implements [Store].
+func (s *Memory) KeepKnown(ctx context.Context, known ...Known) error {
+	for i := range known {
+		if _, err := appendKnown(nil, &known[i]); err != nil {
+			return err
+		}
+	}
+	return s.write(ctx, func() error {
+		s.data.known = append(s.data.known, known...)
+		return nil
+	}, nil)
+}
+
+// ScanKnown implements [Store]. What is over is forgotten on the way.
+func (s *Memory) ScanKnown(ctx context.Context, f func(Known) error) error {
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	now := time.Now()
+	s.data.known = slices.DeleteFunc(s.data.known, func(k Known) bool { return k.Until.Before(now) })
+	known := slices.Clone(s.data.known)
+	s.mu.Unlock()
+	for _, k := range known {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f(k); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -37,6 +37,9 @@ type Message struct {
 	// Body is the envelope, octet for octet.
 	Body []byte
 
+	// Identity says what is a repeat of it; the zero value is no identity.
+	Identity Identity
+
 	// First puts the message before all that waits in its lane: it is the dead
 	// letter for which the lane has stood still, replayed.
 	First bool

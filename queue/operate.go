@@ -107,13 +107,24 @@ func (q *Queue) Drop(ctx context.Context, id string) error {
 		return ErrBusy
 	}
 	recorded := false
+	var known Known
+	var ok bool
 	if it != nil {
 		recorded = it.recorded()
+		known, ok = q.ids.settle(it.same, id, FateDropped)
 		q.end(nil, it)
+	} else {
+		known, ok = q.ids.settle(q.buried.byID[id].same, id, FateDropped)
 	}
 	q.mu.Unlock()
 	if it != nil {
-		if err := q.store.Remove(it.seq); err != nil {
+		var err error
+		if ok {
+			err = q.store.RemoveKnown(it.seq, known)
+		} else {
+			err = q.store.Remove(it.seq)
+		}
+		if err != nil {
 			return err
 		}
 		if recorded {
@@ -123,6 +134,11 @@ func (q *Queue) Drop(ctx context.Context, id string) error {
 		}
 	}
 	if dead {
+		if ok && it == nil {
+			if err := q.store.KeepKnown(ctx, known); err != nil {
+				return err
+			}
+		}
 		if err := q.store.Unbury(ctx, id); err != nil {
 			return err
 		}

@@ -38,7 +38,9 @@ type Queue struct {
 	// replaying are the dead letters that a Replay puts back, with the item
 	// once there is one. It is held until the dead letter is gone.
 	replaying map[string]*item
-	scanned   uint64 // up to here the log was read when the index was rebuilt
+	ids       *identities
+	complete  chan struct{} // closed once the index is
+	scanned   uint64        // up to here the log was read when the index was rebuilt
 	loaded    bool
 	run       *running
 }
@@ -65,6 +67,7 @@ func New(s Store, d Deliverer, opt Options) (*Queue, error) {
 		buried: burial{byID: map[string]*deadEntry{}},
 
 		replaying: map[string]*item{},
+		ids:       newIdentities(), complete: make(chan struct{}),
 	}
 	s.OnCommit(q.committed)
 	return q, nil
@@ -165,6 +168,7 @@ func (q *Queue) committed(seq uint64, m *Message) {
 	if seq <= q.scanned {
 		return // the scan was faster, and the message is in the index, or done
 	}
+	q.identify(m)
 	it := q.item(seq, m, len(m.Body))
 	it.laneKey = m.Lane
 	if dead := q.buried.byID[m.ID]; dead != nil && len(dead.mark) > 0 {
@@ -189,7 +193,7 @@ func (q *Queue) committed(seq uint64, m *Message) {
 func (q *Queue) item(seq uint64, m *Message, size int) *item {
 	return &item{
 		seq: seq, id: m.ID, route: q.route(m.Route), op: m.Operation,
-		accepted: m.Accepted, size: size, first: m.First,
+		accepted: m.Accepted, size: size, first: m.First, same: m.key(),
 	}
 }
 
@@ -243,10 +247,20 @@ func (q *Queue) Run(ctx context.Context) error {
 	return err
 }
 
-// Load rebuilds the index: dead letters, attempts, then the log in order. Run
-// does it by itself; tools that look at a stopped store call only Load.
+// Load rebuilds the index: what is known of messages that are gone, dead letters,
+// attempts, then the log in order. Run does it by itself; tools that look at a
+// stopped store call only Load.
 func (q *Queue) Load(ctx context.Context) error {
-	err := q.store.ScanDead(ctx, func(d *DeadLetter, size int) error {
+	err := q.store.ScanKnown(ctx, func(k Known) error {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.ids.set(&k.Identity, k.ID, k.Route, k.Fate)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("queue: identities: %w", err)
+	}
+	err = q.store.ScanDead(ctx, func(d *DeadLetter, size int) error {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.bury(d, size)
@@ -292,6 +306,9 @@ func (q *Queue) Load(ctx context.Context) error {
 			first = seq
 		}
 		last = seq
+		if !m.Identity.IsZero() {
+			q.ids.set(&m.Identity, m.ID, m.Route, FateWaiting)
+		}
 		it := q.item(seq, m, size)
 		it.history, it.replied = histories[m.ID], replied[m.ID]
 		it.maybe = seq <= doubt
@@ -329,6 +346,7 @@ func (q *Queue) Load(ctx context.Context) error {
 	}
 	q.early = nil
 	q.loaded = true
+	close(q.complete)
 	for _, d := range q.dests {
 		d.poke()
 	}

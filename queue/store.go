@@ -45,6 +45,17 @@ type Store interface {
 	// durable with the next sync, not at once: after a crash a message may be there again.
 	Remove(seqs ...uint64) error
 
+	// RemoveKnown is Remove for a message with an identity. What became of it is
+	// kept until k.Until, and is durable before the message is forgotten, so that
+	// no crash loses both.
+	RemoveKnown(seq uint64, k Known) error
+	// KeepKnown keeps what became of messages that are not in the log, and
+	// returns once that is durable.
+	KeepKnown(ctx context.Context, k ...Known) error
+	// ScanKnown calls f for all that RemoveKnown and KeepKnown have kept, the
+	// older before the newer for one message; it may call it for what is over.
+	ScanKnown(ctx context.Context, f func(Known) error) error
+
 	// Scan calls f in order for every message in the log at the time of the call, without its Meta and Body; size is that of the Body.
 	Scan(ctx context.Context, f func(seq uint64, m *Message, size int) error) error
 

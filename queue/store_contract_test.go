@@ -49,6 +49,8 @@ func testContract(t *testing.T, mk storeMaker) {
 		{"Order", contractOrder},
 		{"Remove", contractRemove},
 		{"RemoveHoles", contractRemoveHoles},
+		{"Known", contractKnown},
+		{"KnownCrash", contractKnownCrash},
 		{"Dead", contractDead},
 		{"DeadManyAttempts", contractDeadManyAttempts},
 		{"Attempts", contractAttempts},

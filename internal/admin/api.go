@@ -75,6 +75,7 @@ type RouteStats struct {
 	Oldest      time.Time `json:"oldest,omitzero"`
 	Paused      bool      `json:"paused,omitempty"`
 	Stopped     int       `json:"stopped_keys,omitempty"`
+	IDs         int       `json:"dedup_ids,omitempty"`
 	Down        bool      `json:"down,omitempty"`
 	NextProbe   time.Time `json:"next_probe,omitzero"`
 	LastError   string    `json:"last_error,omitempty"`
