@@ -236,7 +236,7 @@ func (l *loader) checkBackend(name string, b *Backend) {
 		l.needIf(b.Redirects != RedirectsPass, path+".redirects", message, hint)
 		l.needIf(b.Compress != CompressOff, path+".compress", message, hint)
 		l.needIf(!b.Proxy.IsZero(), path+".proxy", message, hint)
-		l.need(path+".queue_wait", message, "remove it: where all connections are in use, framed nodes get several messages over one")
+		l.needIf(b.MaxConcurrency.None(), path+".queue_wait", message, "remove it: where all connections are in use, framed nodes get several messages over one")
 	}
 	l.checkFields(b.Headers, path+".headers")
 	if b.HashBy.Kind != "" && b.Balance != BalanceHash {

@@ -4,13 +4,14 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // storing are the named backends that stored messages go to.
 func (c *Config) storing() map[string]bool {
 	names := map[string]bool{}
 	for i := range c.Routes {
-		if r := &c.Routes[i]; r.Delivery == DeliveryQueue && r.Backend != "" {
+		if r := &c.Routes[i]; r.Stores() && r.Backend != "" {
 			names[r.Backend] = true
 		}
 	}
@@ -21,7 +22,7 @@ func (c *Config) storing() map[string]bool {
 func (l *loader) checkCircuits() {
 	for i := range l.cfg.Routes {
 		if l.failed[l.items["routes"][i]+".delivery"] {
-			return // it may be queue
+			return // it may store
 		}
 	}
 	stored := l.cfg.storing()
@@ -32,10 +33,30 @@ func (l *loader) checkCircuits() {
 			continue
 		}
 		b, path := l.cfg.Backends[name], joined("backends", name)
-		const message, hint = "is for stored messages", "no route with delivery: queue has this backend, remove it"
+		const message, hint = "is for stored messages", "no route with delivery: queue or sync-then-queue has this backend, remove it"
 		l.needIf(b.Probe.Initial != def.Initial, path+".probe.initial", message, hint)
 		l.needIf(b.Probe.Max != def.Max, path+".probe.max", message, hint)
 	}
+}
+
+// none reports whether there is no key.
+func (o *OrderBy) none() bool { return o.Kind == OrderNone || o.Kind == "" }
+
+// keyed reports whether the backend of a route spreads its messages by their key.
+func (l *loader) keyed(r *Route) bool {
+	b := l.cfg.Backends[r.Backend]
+	return b != nil && b.HashBy.Kind == HashKey
+}
+
+// secretFields hold what is not stored with a message (SPEC.md §3.8), and what
+// must not come into a listing as its key.
+var secretFields = []string{"Authorization", "Cookie", "Proxy-Authorization"}
+
+// checkKey checks where a key comes from.
+func (l *loader) checkKey(o *OrderBy, path string) {
+	secret := func(name string) bool { return strings.EqualFold(name, o.HTTP) }
+	l.needIf(o.Kind == OrderHTTP && slices.ContainsFunc(secretFields, secret), path,
+		"the field "+o.HTTP+" is a secret", "keys are stored and listed, use another field")
 }
 
 // checkDelivery checks the keys that say how messages of a route are delivered.
@@ -48,12 +69,20 @@ func (l *loader) checkDelivery(r *Route, path string) {
 	if l.failed[path+".delivery"] {
 		return
 	}
-	if r.Delivery == DeliveryQueue {
+	l.checkKey(&r.OrderBy, path+".order_by")
+	var route Route
+	l.setDefaults(reflect.ValueOf(&route).Elem())
+	l.needIf(r.Delivery != DeliverySyncThenQueue && r.Hold != route.Hold, path+".hold",
+		"is for delivery: sync-then-queue", "set delivery: sync-then-queue, or remove it")
+	if r.Stores() {
+		l.needIf(r.OnDead == OnDeadStop && r.OrderBy.none() && !l.failed[path+".order_by"], path+".on_dead",
+			"has nothing to stop", "set order_by, or remove it")
 		return
 	}
 	l.needIf(r.Assurance != AtMostOnce, path+".assurance", "not available yet", "sync routes are at-most-once")
 	const message, hint = "is for delivery: queue", "set delivery: queue, or remove it"
-	l.needIf(r.OrderBy.Kind == OrderRoute, path+".order_by", message, hint)
+	l.needIf(!r.OrderBy.none() && !l.keyed(r), path+".order_by", message, hint)
+	l.needIf(r.OnDead == OnDeadStop, path+".on_dead", message, hint)
 	var def Retry
 	l.setDefaults(reflect.ValueOf(&def).Elem())
 	if r.Retry == def {

@@ -24,6 +24,7 @@ func (l *loader) checkRoutes() {
 		l.checkLimits(&r.Limits.Limits, path+".limits")
 		l.checkMethods(r, path)
 		l.checkEmptyPost(r, path)
+		l.checkAuth(r, path)
 		if len(r.SOAP.Accept) != len(slices.Compact(slices.Sorted(slices.Values(r.SOAP.Accept)))) {
 			l.need(path+".soap.accept", "a version stands twice", "")
 		} else if len(r.SOAP.Accept) == 0 {
@@ -144,5 +145,25 @@ func (l *loader) checkEmptyPost(r *Route, path string) {
 		l.need(path+".empty_post", "is for delivery: sync", "an empty message is not stored, remove it or set delivery: sync")
 	case slices.ContainsFunc(nodes, func(n Node) bool { return n.URL.Framed() }):
 		l.need(path+".empty_post", "is for http nodes", "an empty message is a keep-alive to a framed node, remove it")
+	}
+}
+
+// checkAuth checks that auth names a way of proof that callers of the route can
+// take.
+func (l *loader) checkAuth(r *Route, path string) {
+	a := r.Auth
+	if a == nil {
+		return
+	}
+	if a.Basic == "" && a.Bearer == "" && a.APIKey == nil && a.MTLS == nil && a.WSSUsername == "" {
+		l.need(path+".auth", "names no way of proof", "add basic, bearer, api_key, mtls or wss_username, or write auth: none")
+	}
+	if k := a.APIKey; k != nil {
+		if !isToken(k.Header) {
+			l.need(path+".auth.api_key.header", "is not the name of a header field", "write a name such as X-Api-Key")
+		}
+		if len(k.Keys) == 0 {
+			l.need(path+".auth.api_key.keys", "is empty", "list the keys, each as file:PATH or ${NAME}")
+		}
 	}
 }

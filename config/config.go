@@ -70,6 +70,11 @@ func (m *meta) problem(key, message, hint string) Problem {
 	return p
 }
 
+// Stores reports whether messages of the route may be stored.
+func (r *Route) Stores() bool {
+	return r.Delivery == DeliveryQueue || r.Delivery == DeliverySyncThenQueue
+}
+
 // itemPath is the path of an item of a list.
 func (m *meta) itemPath(list string, i int) string {
 	if paths := m.items[list]; i < len(paths) {

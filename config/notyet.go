@@ -27,14 +27,9 @@ var notYet = []unbuilt{
 	{"listeners[].proxy_protocol", is(false), "X-Forwarded-For from trusted_proxies works"},
 	{"backends.*.nodes[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
 	{"routes[].to[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
-	{"backends.*.max_concurrency", is(Count(none)), "max_connections works"},
 	{"backends.*.proxy", isZero, "nodes are connected to directly"},
 	{"backends.*.resolve", nil, "names are looked up for each new connection"},
 	{"backends.*.compress", is(CompressOff), "requests go on uncompressed"},
-	{"routes[].delivery", isOneOf(DeliverySync, DeliveryQueue), "use sync or queue"},
-	{"routes[].hold", nil, "use delivery: sync or queue"},
-	{"routes[].order_by", isBuiltOrder, "use route, which keeps the order of the whole route"},
-	{"routes[].on_dead", is(OnDeadContinue), "use continue"},
 	{"routes[].dedup", isNil, "a message that is sent twice is stored twice"},
 	{"routes[].reply", is(ReplyDiscard), "use discard; the caller of a sync route gets the answer"},
 	{"routes[].reply_keep", nil, "answers to stored messages are discarded"},
@@ -42,11 +37,7 @@ var notYet = []unbuilt{
 	{"routes[].wsdl", isWSDLOff, "use off; with methods: [GET] the backend's WSDL passes unchanged"},
 	{"routes[].wsdl_hosts", isEmpty, "with methods: [GET] the backend's WSDL passes unchanged"},
 	{"routes[].wsdl_check", is(WSDLCheckNone), "match.operation selects operations"},
-	{"routes[].limits.rate", isZero, "the sizes of limits work"},
-	{"routes[].limits.rate_per_client", isZero, "the sizes of limits work"},
-	{"routes[].limits.concurrency", is(Count(none)), "max_connections of the listener and the backend work"},
-	{"routes[].auth", isNil, "protect the listener's address"},
-	{"routes[].allow", isEmpty, "protect the listener's address"},
+	{"routes[].auth.mtls", isNil, "basic, bearer, api_key and wss_username work"},
 	{"routes[].store_credentials", is(false), "give the backend credentials of its own by headers"},
 	{"routes[].shadow", isNil, "remove the key"},
 	{"routes[].redact", isEmpty, "bodies are never logged"},
@@ -75,13 +66,9 @@ func isOneOf(want ...any) func(any) bool {
 	}
 }
 
-func isNil(v any) bool   { rv := reflect.ValueOf(v); return rv.Kind() == reflect.Pointer && rv.IsNil() }
-func isZero(v any) bool  { return reflect.ValueOf(v).IsZero() }
-func isEmpty(v any) bool { return reflect.ValueOf(v).Len() == 0 }
-func isBuiltOrder(v any) bool {
-	o, ok := v.(OrderBy)
-	return ok && (o.Kind == OrderNone || o.Kind == OrderRoute || o.Kind == "")
-}
+func isNil(v any) bool       { rv := reflect.ValueOf(v); return rv.Kind() == reflect.Pointer && rv.IsNil() }
+func isZero(v any) bool      { return reflect.ValueOf(v).IsZero() }
+func isEmpty(v any) bool     { return reflect.ValueOf(v).Len() == 0 }
 func isWSDLOff(v any) bool   { w, ok := v.(WSDL); return ok && w.Mode == WSDLOff }
 func isAccessOff(v any) bool { o, ok := v.(Output); return ok && o.Mode == OutputOff }
 func notSite(v any) bool     { n, ok := v.(NodeURL); return ok && n.Scheme != NodeSite }

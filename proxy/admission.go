@@ -78,6 +78,29 @@ func (c *call) denied(d *guard.Denial) error {
 	return r
 }
 
+// prove looks into the envelope for who the caller is, if nothing before it has
+// told. doc has the octets of its header, from its first on.
+func (c *call) prove(doc []byte, f *soapcodec.Facts) error {
+	if !c.proofOpen {
+		return nil
+	}
+	c.proofOpen = false
+	tok, err := soapcodec.FindUsernameToken(doc, f)
+	if err == nil {
+		c.caller, err = c.guard.Username((*guard.UsernameToken)(tok))
+	}
+	if err == nil {
+		return nil
+	}
+	return &unproved{err}
+}
+
+// unproved is a refusal by what the envelope says; err is for the log alone, as
+// the caller must not learn what of it was wrong.
+type unproved struct{ err error }
+
+func (e *unproved) Error() string { return "proxy: " + e.err.Error() }
+
 // leave gives the exchange's place in its route back.
 func (c *call) leave() {
 	if c.entered {

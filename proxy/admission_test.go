@@ -145,6 +145,43 @@ func TestConcurrencyIsGivenBack(t *testing.T) {
 	}
 }
 
+func TestUsernameToken(t *testing.T) {
+	users, err := guard.ReadUsernames(strings.NewReader("ann:secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const token = `<w:Security xmlns:w="http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd"><w:UsernameToken><w:Username>ann</w:Username><w:Password>PASSWORD</w:Password></w:UsernameToken></w:Security>`
+	with := func(env, prefix, password string) string {
+		return strings.Replace(env, "<"+prefix+":Body>", "<"+prefix+":Header>"+strings.Replace(token, "PASSWORD", password, 1)+"</"+prefix+":Header><"+prefix+":Body>", 1)
+	}
+	large := strings.Repeat("x", 2<<20)
+	for _, tt := range []struct {
+		name, typ, doc string
+		want           int
+	}{
+		{"right", "text/xml", with(env11, "soap", "secret"), 200},
+		{"wrong", "text/xml", with(env11, "soap", "Secret"), 500},
+		{"none", "text/xml", env11, 500},
+		{"wrong, 1.2", "application/soap+xml", with(env12, "env", "Secret"), 400},
+		{"right, streamed", "text/xml", strings.Replace(with(env11, "soap", "secret"), ">x<", ">"+large+"<", 1), 200},
+		{"wrong, streamed", "text/xml", strings.Replace(with(env11, "soap", "Secret"), ">x<", ">"+large+"<", 1), 500},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode("http://node.test/svc")
+			h := one(t, Route{Guard: keyed(t, guard.Options{Usernames: users, Concurrency: 1})}, n)
+			for range 2 { // the place is given back
+				r := serve(t, h, exchange(tt.typ, tt.doc))
+				if r.Status != tt.want {
+					t.Fatalf("got %d %s, want %d", r.Status, r.body, tt.want)
+				}
+				if tt.want != 200 && (r.Code != soapcodec.CodeFailedAuthentication || len(n.got) > 0 || strings.Contains(r.body, "ecret")) {
+					t.Errorf("got %s %s; %d requests at the node", r.Code, r.body, len(n.got))
+				}
+			}
+		})
+	}
+}
+
 func TestClientBehindProxies(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}
 	table := mustCompile(t, TableOptions{TrustedProxies: trusted})

@@ -21,6 +21,7 @@ type tries struct {
 	keyed   bool
 	cancel  context.CancelCauseFunc // of the try under way, nil if there is none
 	resp    *Response
+	place   *Places // to give back; nil if none was taken
 }
 
 var _ balance.Nodes = (*tries)(nil)
@@ -56,7 +57,8 @@ func (t *tries) pick(b *backend) int {
 	return i
 }
 
-// end closes the response and ends the context of the try under way.
+// end closes the response, ends the context of the try under way and gives the
+// place at the backend back.
 func (t *tries) end() {
 	if t.resp != nil && t.resp.Body != nil {
 		t.resp.Body.Close()
@@ -65,6 +67,10 @@ func (t *tries) end() {
 	if t.cancel != nil {
 		t.cancel(errDone)
 		t.cancel = nil
+	}
+	if t.place != nil {
+		t.place.give()
+		t.place = nil
 	}
 }
 
@@ -81,8 +87,12 @@ var (
 func (c *call) attempt(req *Request, tail string) (*Response, int, error) {
 	b := c.route.backend
 	began := time.Now()
+	c.tries.end()
 	c.tries = tries{nodes: b.Nodes, tried: make([]bool, len(b.Nodes)), weights: make([]int64, len(b.Nodes))}
 	c.tries.key, c.tries.keyed = c.hashKey(req)
+	if err := c.takePlace(); err != nil {
+		return nil, 0, err
+	}
 	var failed error
 	for {
 		i := c.tries.pick(b)
@@ -103,7 +113,7 @@ func (c *call) attempt(req *Request, tail string) (*Response, int, error) {
 		failed = graver(failed, err)
 		var sent *SendError
 		if !errors.As(err, &sent) || sent.Class != NotSent || sent.Source || !c.msg.again() ||
-			time.Since(began) >= b.Answer {
+			time.Since(began) >= b.Answer || !c.until.IsZero() && !time.Now().Before(c.until) {
 			return nil, 0, failed
 		}
 	}
@@ -128,6 +138,10 @@ func (c *call) try(b *backend, i int, req *Request) (*Response, error) {
 	c.node = b.Nodes[i].Name()
 	began := time.Now()
 	ctx, cancel := context.WithCancelCause(c.ctx)
+	if !c.until.IsZero() {
+		held := time.AfterFunc(time.Until(c.until), func() { cancel(errHeld) })
+		defer held.Stop()
+	}
 	resp, err := b.Nodes[i].Send(ctx, req)
 	e := AttemptEvent{
 		ID: c.ex.ID, Route: c.route.Name, Backend: b.Name, Node: c.node,

@@ -30,6 +30,7 @@ type refusal struct {
 	status int
 	code   soapcodec.Code
 	header http.Header
+	reason error // for the log; nil where the status says all
 }
 
 func refuse(status int, code soapcodec.Code) *refusal {
@@ -45,7 +46,11 @@ func (r *refusal) with(key, value string) *refusal {
 }
 
 func (r *refusal) Error() string {
-	return fmt.Sprintf("proxy: refused with %d %s", r.status, http.StatusText(r.status))
+	s := fmt.Sprintf("proxy: refused with %d %s", r.status, http.StatusText(r.status))
+	if r.reason != nil {
+		s += ": " + r.reason.Error()
+	}
+	return s
 }
 
 // backendError is what went wrong with an answer after its head had come.
@@ -83,6 +88,7 @@ func (c *call) answer(err error) *Reply {
 	c.logged = err
 	var (
 		refused *refusal
+		unsure  *unproved
 		fault   *soapcodec.Fault
 		message *soapcodec.Error
 		coding  *codingError
@@ -112,8 +118,14 @@ func (c *call) answer(err error) *Reply {
 	case errors.As(err, &disk):
 		c.outcome = OutcomeBusy
 		return c.plain(refuse(statusBusy, soapcodec.CodeBusy).with("Retry-After", retryAfter))
+	case errors.As(err, &unsure):
+		c.outcome = OutcomeRejected
+		return c.fault(&soapcodec.Fault{Code: soapcodec.CodeFailedAuthentication})
 	case errors.As(err, &refused):
 		c.outcome = OutcomeRejected
+		if refused.code == soapcodec.CodeBusy {
+			c.outcome = OutcomeBusy
+		}
 		return c.plain(refused)
 	case errors.Is(err, errTooLarge):
 		c.outcome = OutcomeRejected

@@ -55,7 +55,7 @@ const keptReply = 64 << 10
 // one as long as nothing was sent. When ctx ends before the answer is complete
 // the verdict is Aborted.
 func (h *Handler) Deliver(ctx context.Context, m *Stored, try Try) (result DeliveryResult) {
-	c := &call{h: h, t: h.table.Load(), ctx: ctx, ex: &Exchange{ID: m.ID, Method: http.MethodPost}, laneOf: m.Lane}
+	c := &call{h: h, t: h.table.Load(), ctx: ctx, ex: &Exchange{ID: m.ID, Method: http.MethodPost}, laneOf: m.Lane, patient: true}
 	defer func() {
 		c.tries.end()
 		if p := recover(); p != nil {
@@ -72,6 +72,7 @@ func (h *Handler) Deliver(ctx context.Context, m *Stored, try Try) (result Deliv
 	if err != nil {
 		return DeliveryResult{Verdict: VerdictDead, Reason: oneLine(err.Error())}
 	}
+	try.PossibleDuplicate = try.PossibleDuplicate || meta.Doubt
 	c.msg.data, c.msg.length, c.version = m.Body, int64(len(m.Body)), meta.version()
 	c.delivery = soapcodec.Delivery{Attempt: try.Attempt, PossibleDuplicate: try.PossibleDuplicate}
 	resp, node, err := c.attempt(c.storedRequest(meta, try), string(meta.Tail))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"soapway/proxy/guard"
 	"soapway/soapcodec"
 )
 
@@ -62,7 +63,13 @@ func (c *call) serve() (*Reply, error) {
 	if unchecked, err := c.admit(); err != nil {
 		return nil, err
 	} else if unchecked {
+		if err := c.enter(c.route); err != nil {
+			return nil, err
+		}
 		return c.passThrough()
+	}
+	if err := c.screen(); err != nil {
+		return nil, err
 	}
 	if err := c.checkHead(); err != nil {
 		return nil, err
@@ -70,8 +77,11 @@ func (c *call) serve() (*Reply, error) {
 	if err := c.read(); err != nil {
 		return nil, err
 	}
-	if c.route.Delivery == Queue {
+	switch c.route.Delivery {
+	case Queue:
 		return c.enqueue()
+	case SyncThenQueue:
+		return c.tryThenEnqueue()
 	}
 	resp, node, err := c.attempt(c.request(), c.route.tail(c.target.path))
 	if err != nil {
@@ -108,8 +118,18 @@ type call struct {
 	canonical bool   // a stream is made canonical while it passes
 	// firstChild is the local name of the first child of Body.
 	firstChild string
-	laneOf     string // Stored.Lane, of a stored message
-	envelope   bool   // the answer is one
+	keys       []string // Facts.Keys
+	laneOf     string   // Stored.Lane, of a stored message
+	patient    bool   // is stored, and can wait for its turn at a busy backend
+	envelope   bool     // the answer is one
+
+	until time.Time // when a try that waits for an answer is given up; zero = as the backend says
+	doubt bool      // a backend may have processed the message that is stored
+
+	guard     *guard.Guard
+	entered   bool   // Guard.Leave is due
+	caller    string // who the caller has proved to be; "" for nobody
+	proofOpen bool   // the envelope has to prove it
 
 	msg   message
 	tries tries
@@ -228,6 +248,7 @@ func (c *call) checkHead() error {
 func (c *call) close() {
 	c.tries.end()
 	c.msg.close()
+	c.leave()
 	if c.large {
 		c.large = false
 		<-c.h.large

@@ -118,5 +118,14 @@ func addrOfPort(s string) (netip.Addr, error) {
 }
 
 // orderKey is the key that orders the messages of the route, "" if there is
-// none: that of a stored message is its lane.
-func (c *call) orderKey() string { return c.laneOf }
+// none. That of a message which streams may stand behind what has been read.
+func (c *call) orderKey() string {
+	key := c.laneOf
+	if by := &c.route.orderBy; key == "" && (by.index < len(c.keys) || by.Source != KeyHeader && by.Source != KeyBody) {
+		key, _ = by.value(c) // one that is too long is none
+	}
+	if key == NoKey {
+		return ""
+	}
+	return key
+}

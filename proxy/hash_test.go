@@ -86,11 +86,17 @@ func TestHashBy(t *testing.T) {
 				ex.Client = netip.AddrPort{}
 			},
 		},
+		{
+			"key",
+			HashBy{Kind: HashKey},
+			func(ex *Exchange, i int) { ex.Header.Set("X-Order", fmt.Sprint(i)) },
+			func(ex *Exchange) { ex.Header.Del("X-Order") },
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b, nodes := hashed(c.by)
 			h := NewHandler(mustCompile(t, TableOptions{TrustedProxies: trusted, Routes: []Route{{
-				Name: "r", Backend: b,
+				Name: "r", Backend: b, OrderBy: Key{Source: KeyHTTP, Field: "X-Order"},
 			}}}), Options{})
 			send := func(change func(ex *Exchange)) int {
 				ex := exchange("text/xml", env11)
@@ -123,7 +129,7 @@ func TestHashBy(t *testing.T) {
 // TestHashByKeyOfStored: a stored message is hashed by its lane.
 func TestHashByKeyOfStored(t *testing.T) {
 	b, nodes := hashed(HashBy{Kind: HashKey})
-	h := NewHandler(mustCompile(t, TableOptions{Routes: []Route{{Name: "r", Backend: b, Delivery: Queue}}}), Options{})
+	h := NewHandler(mustCompile(t, TableOptions{Routes: []Route{{Name: "r", Backend: b, Delivery: Queue, OrderBy: Key{Source: KeyHTTP, Field: "X-Order"}}}}), Options{})
 	m := storedMessage(t, env11)
 	used := map[int]bool{}
 	for i := range 24 {
@@ -139,7 +145,7 @@ func TestHashByKeyOfStored(t *testing.T) {
 	if len(used) != 3 {
 		t.Errorf("24 lanes over 3 nodes used %v", used)
 	}
-	m.Lane = ""
+	m.Lane = NoKey
 	for i := range 6 {
 		h.Deliver(t.Context(), m, Try{Attempt: 1})
 		if got := at(t, nodes); got != i%3 {

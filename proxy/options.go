@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"soapway/proxy/balance"
+	"soapway/proxy/guard"
 	"soapway/proxy/health"
 	"soapway/soapcodec"
 	"soapway/xmlstream"
@@ -76,16 +77,9 @@ type Delivery uint8
 const (
 	Sync  Delivery = iota // forwarded while the caller waits
 	Queue                 // stored, then delivered
-)
-
-// OrderBy says which stored messages of a route are delivered in the order of
-// their acceptance, one at a time.
-type OrderBy uint8
-
-// The orders.
-const (
-	OrderNone  OrderBy = iota // no order, as many at a time as the backend bears
-	OrderRoute                // all of the route
+	// SyncThenQueue forwards while the caller waits, and stores when no node was
+	// reached.
+	SyncThenQueue
 )
 
 // Match are the conditions of a route; all that are set must hold. The zero
@@ -127,8 +121,18 @@ type Route struct {
 
 	// Delivery says whether the caller waits for the backend.
 	Delivery Delivery
-	// OrderBy is the order in which stored messages are delivered.
-	OrderBy OrderBy
+	// Hold is how long a message of SyncThenQueue waits for its answer before it
+	// is stored. Default 20 s.
+	Hold time.Duration
+	// StoreMaybe has SyncThenQueue store also what a node may have processed;
+	// it is then marked.
+	StoreMaybe bool
+	// OrderBy is the key whose stored messages are delivered in the order of
+	// their acceptance, one at a time; those without the key are one such row.
+	OrderBy Key
+
+	// Guard says who may send, and how much. Default: everybody, anything.
+	Guard *guard.Guard
 
 	// Methods are passed through unchecked, besides POST, which carries SOAP.
 	Methods []string
@@ -183,6 +187,7 @@ const (
 	defaultBuffer      = 1 << 20
 	defaultDecodeRatio = 200
 	defaultHeaderBytes = 64 << 10
+	defaultHold        = 20 * time.Second
 )
 
 const unlimited = int64(1) << 62
@@ -223,6 +228,9 @@ type Backend struct {
 	// Check is how nodes are asked whether they are well; the zero value
 	// connects to them.
 	Check Check
+
+	// Places bounds the exchanges under way. Default: there is no bound.
+	Places *Places
 
 	// HashBy is what a message is hashed by, for a Policy that asks for it.
 	HashBy HashBy
@@ -293,6 +301,9 @@ func (o TableOptions) validate() error {
 			bad("%s: option Name is taken by an earlier route", at)
 		}
 		seen[r.Name] = true
+		if err := r.OrderBy.validate(); err != nil {
+			bad("%s: option OrderBy: got %w", at, err)
+		}
 		if r.Backend == nil || len(r.Backend.Nodes) == 0 {
 			bad("%s: option Backend has no node", at)
 		}

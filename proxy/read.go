@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 
 	"soapway/soapcodec"
@@ -65,11 +66,14 @@ func (c *call) readMore(buf *buffer) (whole bool, err error) {
 func (c *call) readEmpty() error {
 	r := c.cand.withoutBody()
 	// To a framed node an empty message is a keep-alive.
-	if r == nil || !r.EmptyPost || r.Delivery == Queue || r.backend.needsLength {
+	if r == nil || !r.EmptyPost || r.stores() || r.backend.needsLength {
 		c.route = r
 		return &soapcodec.Fault{Code: soapcodec.CodeInvalidEnvelope, Reason: "The request has no body."}
 	}
 	c.choose(r)
+	if err := c.enter(r); err != nil {
+		return err
+	}
 	c.msg.data, c.msg.length, c.msg.bound = nil, 0, true
 	return c.within(r)
 }
@@ -112,10 +116,13 @@ func (c *call) readWhole(buf *buffer) error {
 		return c.messageError(err, dec)
 	}
 	c.take(dec.Facts())
+	if err := c.prove(doc, dec.Facts()); err != nil {
+		return err
+	}
 	if err := c.checkStrict(); err != nil {
 		return err
 	}
-	if r.Delivery == Queue {
+	if r.stores() {
 		if err := refuseSequence(dec.Facts()); err != nil {
 			return err
 		}
@@ -168,7 +175,7 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 	dec := soapcodec.NewDecoder(soapcodec.Options{Limits: lim.XML})
 	p := &pass{dec: dec, tee: tee{src: rd, most: lim.Buffer, tooMuch: headFault}}
 	r := c.cand.settled()
-	needHead := r == nil || c.ex.Framed || r.edits() || r.late() || r.Strict
+	needHead := r == nil || c.proofOpen || c.ex.Framed || r.edits() || r.late() || r.Strict
 	if r == nil {
 		dec.Reset(&p.tee)
 		if err := dec.Head(); err != nil {
@@ -180,7 +187,7 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 		p.tee.restart()
 	}
 	c.choose(r)
-	if r.Delivery == Queue {
+	if r.stores() {
 		if c.large {
 			return errTooLarge
 		}
@@ -200,6 +207,9 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 		return c.messageError(err, dec)
 	}
 	c.take(dec.Facts())
+	if err := c.prove(p.tee.held, dec.Facts()); err != nil {
+		return err
+	}
 	if err := c.checkStrict(); err != nil {
 		return err
 	}
@@ -258,6 +268,9 @@ func (c *call) routeByFacts(f *soapcodec.Facts) (*route, error) {
 		return nil, refuse(statusNoRoute, soapcodec.CodeNoRoute)
 	}
 	c.choose(r)
+	if err := c.enter(r); err != nil {
+		return r, err
+	}
 	return r, c.within(r)
 }
 
@@ -281,6 +294,9 @@ func (c *call) choose(r *route) { c.route = r }
 // take keeps what later stages need of the envelope.
 func (c *call) take(f *soapcodec.Facts) {
 	c.version, c.action, c.firstChild = f.Version, f.Action, f.Operation.Local
+	if len(f.Keys) > 0 {
+		c.keys = slices.Clone(f.Keys)
+	}
 	c.note(f)
 }
 

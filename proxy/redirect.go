@@ -39,7 +39,10 @@ func (c *call) follow(req *Request, resp *Response, node int) (*Response, int, e
 		if resp.Body != nil { // a short note is read, or its connection is lost
 			_, _ = io.CopyN(io.Discard, resp.Body, maxNote)
 		}
+		place := c.tries.place
+		c.tries.place = nil // kept for the next try
 		c.tries.end()
+		c.tries.place = place
 		next := *req
 		next.Path, next.Rest = to.EscapedPath(), ""
 		next.Query, next.HasQuery = to.RawQuery, to.RawQuery != "" || to.ForceQuery

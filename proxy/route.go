@@ -169,13 +169,13 @@ func (c *candidates) settled() *route {
 // stores messages.
 func (c *candidates) stores() bool {
 	if r := c.settled(); r != nil {
-		return r.Delivery == Queue
+		return r.stores()
 	}
 	for _, r := range c.list {
 		if !r.takesHead(&c.head) {
 			continue
 		}
-		if r.Delivery == Queue {
+		if r.stores() {
 			return true
 		}
 		if !r.body {

@@ -74,7 +74,12 @@ func (c *call) enqueue() (*Reply, error) {
 	if c.msg.stream != nil || c.msg.spool != nil {
 		return nil, errNotWhole
 	}
+	lane, err := c.lane()
+	if err != nil {
+		return nil, err
+	}
 	m := c.stored()
+	m.Lane = lane
 	// From here on the caller's leaving changes nothing: it may have left with
 	// the last octet, and would send the message again if it was not stored.
 	receipt, err := c.h.opt.Enqueuer.Enqueue(context.WithoutCancel(c.ctx), m)
@@ -117,14 +122,10 @@ func (c *call) stored() *Stored {
 		}
 	}
 	slices.SortStableFunc(meta.Header, func(a, b [2]octets) int { return strings.Compare(string(a[0]), string(b[0])) })
-	m := &Stored{
+	return &Stored{
 		ID: c.ex.ID, Route: c.route.Name, Backend: c.route.backend.Name, Operation: c.firstChild,
 		Accepted: c.ex.Received, Meta: meta.append(nil), Body: c.msg.own(),
 	}
-	if c.route.OrderBy == OrderRoute {
-		m.Lane = "route"
-	}
-	return m
 }
 
 // own returns the octets of a message that is whole in memory, out of the

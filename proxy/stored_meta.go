@@ -16,7 +16,8 @@ type storedMeta struct {
 	V        int         `json:"v"` // metaVersion
 	SOAP     string      `json:"soap"`
 	Framed   bool        `json:"framed,omitempty"`
-	Tail     octets      `json:"tail,omitempty"` // of the path, behind the route's prefix
+	Doubt    bool        `json:"doubt,omitempty"` // a try before it was stored may have been processed
+	Tail     octets      `json:"tail,omitempty"`  // of the path, behind the route's prefix
 	Query    octets      `json:"query,omitempty"`
 	HasQuery bool        `json:"has_query,omitempty"`
 	Host     octets      `json:"host,omitempty"` // that the caller asked for
@@ -46,6 +47,9 @@ func (m *storedMeta) append(dst []byte) []byte {
 	dst = octets(m.SOAP).append(dst)
 	if m.Framed {
 		dst = append(dst, `,"framed":true`...)
+	}
+	if m.Doubt {
+		dst = append(dst, `,"doubt":true`...)
 	}
 	if m.HasQuery {
 		dst = append(dst, `,"has_query":true`...)

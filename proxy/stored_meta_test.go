@@ -19,10 +19,10 @@ func TestMetaForm(t *testing.T) {
 		{
 			"all",
 			storedMeta{
-				V: 1, SOAP: "1.2", Framed: true, Tail: "/a", Query: "b=c", HasQuery: true, Host: "h", Action: "urn:a",
+				V: 1, SOAP: "1.2", Framed: true, Doubt: true, Tail: "/a", Query: "b=c", HasQuery: true, Host: "h", Action: "urn:a",
 				Client: "192.0.2.1:1", Header: [][2]octets{{"A", "1"}, {"B", ""}},
 			},
-			`{"v":1,"soap":"1.2","framed":true,"has_query":true,"tail":"/a","query":"b=c","host":"h","action":"urn:a","client":"192.0.2.1:1","header":[["A","1"],["B",""]]}`,
+			`{"v":1,"soap":"1.2","framed":true,"doubt":true,"has_query":true,"tail":"/a","query":"b=c","host":"h","action":"urn:a","client":"192.0.2.1:1","header":[["A","1"],["B",""]]}`,
 		},
 		{
 			"an empty query",

@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -72,7 +71,7 @@ func storedMessage(t testing.TB, body string) *Stored {
 
 func TestEnqueue(t *testing.T) {
 	s := &shelf{}
-	h := storing(t, s, Route{Match: Match{Path: "/depot/*"}, OrderBy: OrderRoute})
+	h := storing(t, s, Route{Match: Match{Path: "/depot/*"}, OrderBy: Key{Source: KeyRoute}})
 	ex := exchange("text/xml; charset=utf-8", env11,
 		"SOAPAction", `"urn:a"`, "X-Customer", "7", "Authorization", "Basic x", "Cookie", "a=b", "Proxy-Authorization", "x",
 		"Proxy-Foo", "x", "Expect", "100-continue", "Accept-Encoding", "gzip", "Connection", "X-Hop", "X-Hop", "1", "Gateway-Attempt", "9",
@@ -532,20 +531,4 @@ func TestProbe(t *testing.T) {
 	if err := h.Probe(t.Context(), "other"); err == nil {
 		t.Error("a backend that is not there: no error")
 	}
-}
-
-func FuzzOctets(f *testing.F) {
-	for _, s := range []string{"", "plain", "caf\xe9", "é", "\x00\xff<&>\u2028", `{"octets":"x"}`} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		b, err := json.Marshal(octets(s))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got octets
-		if err := json.Unmarshal(b, &got); err != nil || string(got) != s {
-			t.Errorf("%q became %q by %s: %v", s, got, b, err)
-		}
-	})
 }

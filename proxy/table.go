@@ -37,6 +37,7 @@ type route struct {
 	body     bool // a condition looks into the envelope
 
 	replyLimits Limits
+	orderBy     keyPlace
 
 	decode soapcodec.Options // of requests
 	check  soapcodec.Options // of replies
@@ -109,7 +110,10 @@ func compileBackend(b *Backend) *backend {
 func compileRoute(r Route, order int, b *backend) *route {
 	c := &route{Route: r, order: order, limits: r.Limits.withDefaults(), backend: b}
 	c.replyLimits = c.limits
-	if r.Delivery == Queue {
+	if c.Hold <= 0 {
+		c.Hold = defaultHold
+	}
+	if c.stores() {
 		// Stored as one record, so checked and held as a whole: see readMore.
 		c.limits.MaxMessage = min(c.limits.MaxMessage, MaxStored)
 		c.limits.Buffer = min(c.limits.Buffer, c.limits.MaxMessage)
@@ -154,6 +158,9 @@ func compileRoute(r Route, order int, b *backend) *route {
 	c.allow = strings.Join(allowed, ", ")
 	return c
 }
+
+// stores reports whether messages of the route may be stored.
+func (r *route) stores() bool { return r.Delivery != Sync }
 
 // edits reports whether the route may change octets of a message that is
 // already UTF-8.

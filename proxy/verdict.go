@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -173,6 +174,8 @@ func judgeError(err *SendError) DeliveryResult {
 	switch {
 	case err.Class != NotSent:
 		r.Maybe = true
+	case errors.Is(err, errNoPlace): // no news of the backend
+		r.Unhealthy = false
 	case err.Permanent: // not the node's fault
 		r.Verdict, r.Unhealthy = VerdictDead, false
 	}

@@ -82,8 +82,12 @@ func (f *Fault) append11(dst []byte) []byte {
 		dst = f.appendUpgrade(dst)
 		dst = append(dst, `</soap:Header>`...)
 	}
-	dst = append(dst, `<soap:Body><soap:Fault><faultcode>soap:`...)
-	dst = append(dst, f.Code.row().local11...)
+	dst = append(dst, `<soap:Body><soap:Fault><faultcode`...)
+	if sub := f.Code.row().sub; sub.IsZero() {
+		dst = append(append(dst, `>soap:`...), f.Code.row().local11...)
+	} else {
+		dst = appendSub(dst, sub)
+	}
 	dst = append(dst, `</faultcode><faultstring>`...)
 	dst = appendReason(dst, f.reason())
 	dst = append(dst, `</faultstring>`...)
@@ -114,7 +118,13 @@ func (f *Fault) append12(dst []byte) []byte {
 	}
 	dst = append(dst, `<env:Body><env:Fault><env:Code><env:Value>env:`...)
 	dst = append(dst, f.Code.row().local12...)
-	dst = append(dst, `</env:Value></env:Code><env:Reason><env:Text xml:lang="en">`...)
+	dst = append(dst, `</env:Value>`...)
+	if sub := f.Code.row().sub; !sub.IsZero() {
+		dst = append(dst, `<env:Subcode><env:Value`...)
+		dst = appendSub(dst, sub)
+		dst = append(dst, `</env:Value></env:Subcode>`...)
+	}
+	dst = append(dst, `</env:Code><env:Reason><env:Text xml:lang="en">`...)
 	dst = appendReason(dst, f.reason())
 	dst = append(dst, `</env:Text></env:Reason>`...)
 	if f.Code == CodeMustUnderstand {
@@ -127,6 +137,15 @@ func (f *Fault) append12(dst []byte) []byte {
 	dst = append(dst, `<env:Detail>`...)
 	dst = f.appendDetail(dst)
 	return append(dst, `</env:Detail></env:Fault></env:Body></env:Envelope>`...)
+}
+
+// appendSub ends a start tag that is open, so that it binds the prefix of q, and
+// writes q.
+func appendSub(dst []byte, q QName) []byte {
+	dst = append(dst, ` xmlns:sub="`...)
+	dst = xmlstream.AppendEscapedAttr(dst, q.Space)
+	dst = append(dst, `">sub:`...)
+	return append(dst, q.Local...)
 }
 
 func (f *Fault) appendDetail(dst []byte) []byte {

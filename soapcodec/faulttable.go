@@ -13,45 +13,56 @@ type Code string
 
 // The codes. What each is answered with stands in faultTable.
 const (
-	CodeNotWellFormed      Code = "NotWellFormed" // also namespace errors
-	CodeDoctype            Code = "Doctype"
-	CodeCharset            Code = "Charset"         // unknown charset, undecodable octets
-	CodeContentEncoding    Code = "ContentEncoding" // corrupt gzip and its like
-	CodeLimit              Code = "Limit"
-	CodeInvalidEnvelope    Code = "InvalidEnvelope" // the structure of the envelope
-	CodePackage            Code = "InvalidPackage"  // the structure of multipart/related
-	CodeIncomplete         Code = "Incomplete"      // the request broke off
-	CodeVersionMismatch    Code = "VersionMismatch"
-	CodeMustUnderstand     Code = "MustUnderstand"
-	CodeStrict             Code = "Strict"  // a rule of StrictRules is broken
-	CodeSigned             Code = "Signed"  // a signature forbids what the route asks for
-	CodeNoRoute            Code = "NoRoute" // from here on: framed only, over HTTP a status says it
-	CodeNotAuthorised      Code = "NotAuthorised"
-	CodeTooLarge           Code = "TooLarge" // also: does not fit a framed node
-	CodeBusy               Code = "Busy"
-	CodeOutcomeUnknown     Code = "OutcomeUnknown"
-	CodeReplyTooLarge      Code = "ReplyTooLarge"
-	CodeBackendUnavailable Code = "BackendUnavailable" // not sent
-	CodeBackendTimeout     Code = "BackendTimeout"
-	CodeBackendBroken      Code = "BackendBroken" // broke off
-	CodeBackendNotSOAP     Code = "BackendNotSOAP"
-	CodeInternal           Code = "Internal"
+	CodeNotWellFormed        Code = "NotWellFormed" // also namespace errors
+	CodeDoctype              Code = "Doctype"
+	CodeCharset              Code = "Charset"         // unknown charset, undecodable octets
+	CodeContentEncoding      Code = "ContentEncoding" // corrupt gzip and its like
+	CodeLimit                Code = "Limit"
+	CodeInvalidEnvelope      Code = "InvalidEnvelope" // the structure of the envelope
+	CodePackage              Code = "InvalidPackage"  // the structure of multipart/related
+	CodeIncomplete           Code = "Incomplete"      // the request broke off
+	CodeVersionMismatch      Code = "VersionMismatch"
+	CodeMustUnderstand       Code = "MustUnderstand"
+	CodeStrict               Code = "Strict"  // a rule of StrictRules is broken
+	CodeSigned               Code = "Signed"  // a signature forbids what the route asks for
+	CodeNoRoute              Code = "NoRoute" // from here on: framed only, over HTTP a status says it
+	CodeNotAuthorised        Code = "NotAuthorised"
+	CodeFailedAuthentication Code = "FailedAuthentication" // by WS-Security
+	CodeTooLarge             Code = "TooLarge"             // also: does not fit a framed node
+	CodeBusy                 Code = "Busy"
+	CodeOutcomeUnknown       Code = "OutcomeUnknown"
+	CodeReplyTooLarge        Code = "ReplyTooLarge"
+	CodeBackendUnavailable   Code = "BackendUnavailable" // not sent
+	CodeBackendTimeout       Code = "BackendTimeout"
+	CodeBackendBroken        Code = "BackendBroken" // broke off
+	CodeBackendNotSOAP       Code = "BackendNotSOAP"
+	CodeInternal             Code = "Internal"
 )
 
 // A class is a fault code of SOAP with its HTTP status (SOAP 1.1 §4.4.1, §6.2;
 // SOAP 1.2 Part 1 §5.4.6, Part 2 §7.5.2.2 table 20). A fault always has a
 // status of its class, because SOAP 1.1 knows no fault but on 500.
+//
+// sub is what another specification calls the fault. SOAP 1.1 has one code, and
+// it is that one, as these specifications say; SOAP 1.2 has it as Subcode.
 type class struct {
 	local11, local12   string
 	status11, status12 int
+	sub                QName
 }
 
 var (
-	senderClass          = class{"Client", "Sender", http.StatusInternalServerError, http.StatusBadRequest}
-	receiverClass        = class{"Server", "Receiver", http.StatusInternalServerError, http.StatusInternalServerError}
-	versionMismatchClass = class{"VersionMismatch", "VersionMismatch", http.StatusInternalServerError, http.StatusInternalServerError}
-	mustUnderstandClass  = class{"MustUnderstand", "MustUnderstand", http.StatusInternalServerError, http.StatusInternalServerError}
+	senderClass          = class{"Client", "Sender", http.StatusInternalServerError, http.StatusBadRequest, QName{}}
+	receiverClass        = class{"Server", "Receiver", http.StatusInternalServerError, http.StatusInternalServerError, QName{}}
+	versionMismatchClass = class{"VersionMismatch", "VersionMismatch", http.StatusInternalServerError, http.StatusInternalServerError, QName{}}
+	mustUnderstandClass  = class{"MustUnderstand", "MustUnderstand", http.StatusInternalServerError, http.StatusInternalServerError, QName{}}
 )
+
+// failedAuthentication is a fault of SOAP Message Security 1.1 §12.
+var failedAuthentication = class{
+	"Client", "Sender", http.StatusInternalServerError, http.StatusBadRequest,
+	QName{nsSecurity[0], "FailedAuthentication"},
+}
 
 // A faultRow is all there is to a code: a new code is a new row.
 type faultRow struct {
@@ -75,6 +86,7 @@ var faultTable = [...]faultRow{
 	{CodeSigned, receiverClass, "The message is signed and can not be changed as this service needs it"},
 	{CodeNoRoute, senderClass, "There is no service for this message"},
 	{CodeNotAuthorised, senderClass, "The sender is not authorised"},
+	{CodeFailedAuthentication, failedAuthentication, "The user name or its password could not be verified"},
 	{CodeTooLarge, senderClass, "The message is too large"},
 	{CodeBusy, receiverClass, "The service is busy, try again later"},
 	{CodeOutcomeUnknown, receiverClass, "It is not known whether the message was accepted; it may be sent again with the same id"},

@@ -40,6 +40,7 @@ type App struct {
 	mu      sync.Mutex // held over a whole reload; guards what follows
 	cfg     *config.Config
 	pools   pools
+	guards  guards
 	closing sync.WaitGroup // goroutines that wait for a generation to be over
 }
 
@@ -60,11 +61,11 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	a := &App{opt: opt, log: opt.Log.Logger(), metrics: telemetry.NewMetrics(), cfg: cfg}
 	a.depot = newDepot(a.log, a.metrics, &a.door)
 	a.depot.openStore = opt.openStore
-	pools, table, problems := build(cfg, nil)
+	pools, guards, table, problems := build(cfg, nil, nil)
 	if problems != nil {
 		return nil, problems
 	}
-	a.pools = pools
+	a.pools, a.guards = pools, guards
 	a.handler = proxy.NewHandler(table, proxy.Options{Log: a.log, Observer: a.metrics, Enqueuer: a.depot})
 	a.depot.handler, a.depot.adopt = a.handler, a.adopt
 	a.metrics.WatchBackends(a.backends)
@@ -99,7 +100,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 // only a bound address can show. Its error is config.Problems.
 func Check(cfg *config.Config) error {
 	log := slog.New(slog.DiscardHandler)
-	pools, table, problems := build(cfg, nil)
+	pools, _, table, problems := build(cfg, nil, nil)
 	for _, p := range pools {
 		p.close()
 	}
@@ -115,17 +116,20 @@ func Check(cfg *config.Config) error {
 	return nil
 }
 
-// build makes what a reload replaces. Nodes of old that are the same are kept.
-func build(cfg *config.Config, old pools) (pools, *proxy.Table, config.Problems) {
-	blocks, problems := readBlocks(cfg)
+// build makes what a reload replaces. Nodes and guards of old that are the same
+// are kept.
+func build(cfg *config.Config, old pools, before guards) (pools, guards, *proxy.Table, config.Problems) {
+	guards, problems := buildGuards(cfg, before)
+	blocks, more := readBlocks(cfg)
+	problems = append(problems, more...)
 	pools, more := buildPools(cfg, old)
 	if problems = append(problems, more...); problems != nil {
 		for _, p := range pools.without(old) {
 			p.close()
 		}
-		return nil, nil, problems
+		return nil, nil, nil, problems
 	}
-	opt := tableOptions(cfg, pools)
+	opt := tableOptions(cfg, pools, guards)
 	for i := range opt.Routes {
 		opt.Routes[i].Add = blocks[opt.Routes[i].Name]
 	}
@@ -134,9 +138,9 @@ func build(cfg *config.Config, old pools) (pools, *proxy.Table, config.Problems)
 		for _, p := range pools.without(old) {
 			p.close()
 		}
-		return nil, nil, tableProblems(cfg, pools, err)
+		return nil, nil, nil, tableProblems(cfg, pools, err)
 	}
-	return pools, table, nil
+	return pools, guards, table, nil
 }
 
 // bind makes and binds the listeners and the admin listener: all or none.

@@ -38,6 +38,14 @@ func weights(nodes []config.Node) []int {
 	return w
 }
 
+// places are those at a backend, nil if their number is not bounded.
+func places(c *config.Backend) *proxy.Places {
+	if c.MaxConcurrency.None() {
+		return nil
+	}
+	return proxy.NewPlaces(countOr(c.MaxConcurrency, 1<<30), c.QueueWait.Or(forever))
+}
+
 func hashBy(h config.HashBy) proxy.HashBy {
 	kinds := map[config.HashKind]proxy.HashKind{
 		config.HashCookie: proxy.HashCookie, config.HashHeader: proxy.HashHeader,

@@ -61,7 +61,7 @@ func newDepot(log *slog.Logger, m *telemetry.Metrics, d *door) *depot {
 // stores reports whether a route of cfg stores messages.
 func stores(cfg *config.Config) bool {
 	for i := range cfg.Routes {
-		if cfg.Routes[i].Delivery == config.DeliveryQueue {
+		if cfg.Routes[i].Stores() {
 			return true
 		}
 	}
@@ -165,14 +165,15 @@ func queueRoutes(cfg *config.Config, has map[string]bool) (routes []queue.Route,
 	known := map[string]bool{}
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
-		if r.Delivery != config.DeliveryQueue && !has[r.Name] {
+		if !r.Stores() && !has[r.Name] {
 			continue
 		}
 		name, b := cfg.BackendOf(r)
 		routes = append(routes, queue.Route{
 			Name: r.Name, Destination: name, Retry: retryPolicy(&r.Retry),
 			// The assurance of a route that has turned sync is not that of what it stored.
-			AtMostOnce: r.Delivery == config.DeliveryQueue && r.Assurance == config.AtMostOnce,
+			AtMostOnce: r.Stores() && r.Assurance == config.AtMostOnce,
+			StopOnDead: r.OnDead == config.OnDeadStop,
 		})
 		if known[name] {
 			continue
@@ -181,7 +182,7 @@ func queueRoutes(cfg *config.Config, has map[string]bool) (routes []queue.Route,
 		dests = append(dests, queue.Destination{
 			Name: name, Failures: int(b.Outlier.Failures),
 			Initial: time.Duration(b.Probe.Initial), Max: time.Duration(b.Probe.Max),
-			Parallel: min(maxParallel, countOr(b.MaxConnections, maxParallel)),
+			Parallel: min(maxParallel, countOr(b.MaxConnections, maxParallel), countOr(b.MaxConcurrency, maxParallel)),
 		})
 	}
 	return routes, dests
@@ -413,7 +414,7 @@ func (p *depot) samples() []telemetry.QueueSample {
 	for _, st := range s.queue.Stats() {
 		out = append(out, telemetry.QueueSample{
 			Route: st.Route, Backend: st.Destination, Pending: st.Pending, Retrying: st.Retrying, Dead: st.Dead,
-			Orphaned: st.Orphaned, Oldest: st.Oldest, Down: st.Down,
+			Orphaned: st.Orphaned, Oldest: st.Oldest, Down: st.Down, Stopped: st.Stopped,
 		})
 	}
 	return out

@@ -93,6 +93,7 @@ func newTransport(l *config.Listener, s sizes, srv proxy.Server, log *slog.Logge
 		Name:           l.Name,
 		Address:        l.Address,
 		Route:          l.Route,
+		Engine:         listen.Std,
 		Timeouts:       timeouts,
 		MaxConnections: countOr(l.MaxConnections, 1<<30),
 		HeaderBytes:    int(s.headBytes()),

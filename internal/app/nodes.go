@@ -154,6 +154,7 @@ func (b *builder) add(key, name string, c *config.Backend) {
 		Weights:    weights(c.Nodes),
 		Health:     healthOf(c),
 		Check:      check,
+		Places:     places(c),
 		HashBy:     hashBy(c.HashBy),
 		Connect:    c.ConnectTimeout.Or(forever),
 		Answer:     c.Timeout.Or(forever),

@@ -70,7 +70,7 @@ func (a *App) put(cfg *config.Config) error {
 	if len(keys) > 0 {
 		return &RestartError{keys}
 	}
-	fresh, table, problems := build(cfg, a.pools)
+	fresh, guards, table, problems := build(cfg, a.pools, a.guards)
 	if problems != nil {
 		return problems
 	}
@@ -96,7 +96,7 @@ func (a *App) put(cfg *config.Config) error {
 	a.retire(a.pools, fresh)
 	resize(a.listeners, size)
 	a.group.SetDrain(drainOf(cfg))
-	a.cfg, a.pools = cfg, fresh
+	a.cfg, a.pools, a.guards = cfg, fresh, guards
 	fresh.watch(a.depot.tell)
 	return nil
 }

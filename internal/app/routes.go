@@ -10,11 +10,13 @@ import (
 )
 
 // tableOptions makes the options of the routing table.
-func tableOptions(cfg *config.Config, pools pools) proxy.TableOptions {
+func tableOptions(cfg *config.Config, pools pools, guards guards) proxy.TableOptions {
 	opt := proxy.TableOptions{TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL}
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
-		opt.Routes = append(opt.Routes, route(r, pools[poolKey(r)].backend))
+		p := route(r, pools[poolKey(r)].backend)
+		p.Guard = guards.of(r.Name)
+		opt.Routes = append(opt.Routes, p)
 	}
 	return opt
 }
@@ -44,12 +46,14 @@ func route(r *config.Route, backend *proxy.Backend) proxy.Route {
 		Mark:      r.SOAP.Mark == config.MarkBlock,
 		Limits:    limits(&r.Limits.Limits),
 	}
-	if r.Delivery == config.DeliveryQueue {
+	switch r.Delivery {
+	case config.DeliveryQueue:
 		p.Delivery = proxy.Queue
+	case config.DeliverySyncThenQueue:
+		p.Delivery, p.Hold = proxy.SyncThenQueue, r.Hold.Or(forever)
+		p.StoreMaybe = r.Assurance == config.AtLeastOnce
 	}
-	if r.OrderBy.Kind == config.OrderRoute {
-		p.OrderBy = proxy.OrderRoute
-	}
+	p.OrderBy = key(&r.OrderBy)
 	if r.Match.Action != nil {
 		p.Match.Action = *r.Match.Action
 	}
@@ -59,6 +63,22 @@ func route(r *config.Route, backend *proxy.Backend) proxy.Route {
 		}
 	}
 	return p
+}
+
+// keySources maps the configuration's words to the proxy's.
+var keySources = map[config.OrderKind]proxy.KeySource{
+	config.OrderRoute:  proxy.KeyRoute,
+	config.OrderHTTP:   proxy.KeyHTTP,
+	config.OrderHeader: proxy.KeyHeader,
+	config.OrderBody:   proxy.KeyBody,
+}
+
+func key(o *config.OrderBy) proxy.Key {
+	k := proxy.Key{Source: keySources[o.Kind], Field: o.HTTP}
+	for _, q := range o.Path {
+		k.Path = append(k.Path, soapcodec.Step{Name: soapcodec.QName{Space: q.Space, Local: q.Local}, AnySpace: q.AnySpace})
+	}
+	return k
 }
 
 func oneWay(o config.OneWay) proxy.OneWay {
@@ -72,8 +92,11 @@ func oneWay(o config.OneWay) proxy.OneWay {
 }
 
 func normalize(n config.Normalize) soapcodec.Normalize {
-	if n == config.NormalizeEnvelope {
+	switch n {
+	case config.NormalizeEnvelope:
 		return soapcodec.Envelope
+	case config.NormalizeCanonical:
+		return soapcodec.Canonical
 	}
 	return soapcodec.Keep
 }

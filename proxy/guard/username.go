@@ -30,8 +30,7 @@ const (
 	passwordDigest  = usernameProfile + "PasswordDigest"
 )
 
-// UsernameToken is what stands in the block of that name, white space around
-// the values removed.
+// UsernameToken is what stands in the element of that name.
 type UsernameToken struct {
 	Username     string
 	Password     string
@@ -144,7 +143,7 @@ func (u *Usernames) check(tok *UsernameToken, now time.Time) error {
 		h.Write(nonce)
 		io.WriteString(h, tok.Created)
 		io.WriteString(h, want)
-		got, err := base64.StdEncoding.DecodeString(tok.Password)
+		got, err := base64.StdEncoding.DecodeString(strings.TrimSpace(tok.Password))
 		if err != nil || want == "" || !hmac.Equal(h.Sum(nil), got) {
 			return errWrong
 		}
