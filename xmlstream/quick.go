@@ -1,6 +1,9 @@
 package xmlstream
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // after says what the token before the next one allows to take for granted, so
 // that Next can go on with a single comparison.
@@ -106,8 +109,13 @@ func (s *Scanner) settle(k Kind, err error) (Kind, error) {
 func (s *Scanner) quickText(b []byte, p int) (i int, done bool) {
 	b = b[:min(len(b), p+s.piece)]
 	i = p
+	if b[p] == '\n' { // most likely an indented tag follows
+		if i = blanksEnd(b, p+1); i < len(b) && b[i] == '<' {
+			return i, int64(i-p) <= s.lim.Text
+		}
+	}
 	for {
-		i = textStop(b, i)
+		i = textNear(b, i)
 		if i == len(b) {
 			return i, false
 		}
@@ -131,10 +139,24 @@ func (s *Scanner) quickText(b []byte, p int) (i int, done bool) {
 				return i, false
 			}
 			i++
+		case class[c]&stopText == 0:
+			i = textStop(b, i)
 		default:
 			return i, false
 		}
 	}
+}
+
+// blanksEnd returns the index behind the blanks that begin at i, if it is eight
+// octets or more from the end of b; else it may be one of theirs.
+func blanksEnd(b []byte, i int) int {
+	for i+8 <= len(b) {
+		if x := binary.LittleEndian.Uint64(b[i:]) ^ ' '*ones; x != 0 {
+			return i + bits.TrailingZeros64(x)/8
+		}
+		i += 8
+	}
+	return i
 }
 
 // quickReference returns the length of the reference to a predefined entity

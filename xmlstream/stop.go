@@ -108,16 +108,32 @@ const (
 //
 //	go test ./xmlstream -run '^$' -bench TextStop -count 10
 func textStop(b []byte, i int) int {
+	if i = textNear(b, i); i == len(b) || class[b[i]]&stopText != 0 {
+		return i
+	}
+	for {
+		if vector {
+			i = stopWide(b, i, textNibbles)
+		}
+		if i = textNear(b, i); i == len(b) || class[b[i]]&stopText != 0 {
+			return i
+		}
+	}
+}
+
+// textNear is textStop for the next wideFrom octets or a few more: if none of
+// them stops, it returns the index behind, whatever is there. It calls nothing,
+// which makes it the faster choice for what is mostly short.
+func textNear(b []byte, i int) int {
 	for far := i + wideFrom; i+8 <= len(b); {
 		w := binary.LittleEndian.Uint64(b[i:])
 		less, amp, square := w^('<'*ones), w^('&'*ones), w^(']'*ones)
 		m := (w | (w - 0x20*ones) | (less-ones)&^less | (amp-ones)&^amp | (square-ones)&^square) & highs
 		if m == 0 {
-			if i += 8; i < far || !vector {
+			if i += 8; i < far {
 				continue
 			}
-			i = stopWide(b, i, textNibbles)
-			break
+			return i
 		}
 		i += bits.TrailingZeros64(m) / 8
 		if class[b[i]]&blank == 0 {
