@@ -22,9 +22,9 @@ import (
 	"soapway/internal/xmldsig"
 )
 
-// signModes are the modes of normalization that promise to leave the digests of
+// signModes are the modes of normalization, all of which leave the digests of
 // exclusively canonicalized parts as they are.
-var signModes = []string{"keep", "envelope"}
+var signModes = []string{"keep", "envelope", "canonical"}
 
 // TestSigned signs calls with zeep and sends them through the gateway: behind it
 // xmlsec1 still accepts them, and so does a verifier on our own canonical form.

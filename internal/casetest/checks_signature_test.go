@@ -31,7 +31,7 @@ var signatureChecks = checkTable{
 		"to_backend/recommended": onAll(func(t *testing.T, r *run, o *outcome) {
 			octetsKept(t, r, o)
 			for _, element := range []string{"ds:Signature", "wsse:Security"} {
-				if in := cutElement(t, o.doc, element); !bytes.Contains(normalized(t, r, o), in) {
+				if in := cutElement(t, o.doc, element); !bytes.Contains(normalized(t, r, o, "envelope"), in) {
 					t.Errorf("normalize: envelope: %s is not as it was", element)
 				}
 			}
@@ -57,38 +57,42 @@ func signedIDs(t *testing.T, r *run, message []byte) []string {
 	return ids
 }
 
-// normalized is the message as it came through normalize: envelope.
-func normalized(t *testing.T, r *run, o *outcome) []byte {
+// normalized is the message as it came through a mode of normalization.
+func normalized(t *testing.T, r *run, o *outcome, mode string) []byte {
 	t.Helper()
 	r.f.http.reset()
-	a := post(t, r.f.g.addr["http"], "/envelope/parcel", o.fields, o.body)
+	a := post(t, r.f.g.addr["http"], "/"+mode+"/parcel", o.fields, o.body)
 	calls := r.f.http.got()
 	if len(calls) != 1 || a.Status != 200 {
-		t.Fatalf("%s through normalize: envelope: %s", o.label(), a)
+		t.Fatalf("%s through normalize: %s: %s", o.label(), mode, a)
 	}
 	return calls[0].Body
 }
 
 // holdsBehind: digest and signature are those of the case, before the gateway
-// and behind it, in the modes that leave signatures valid; and a message that was
-// changed is told, so that the verifier proves something.
+// and behind it, in every mode of normalization; and a message that was changed is
+// told, so that the verifier proves something.
 func holdsBehind(t *testing.T, r *run, o *outcome) {
 	t.Helper()
-	through := normalized(t, r, o)
-	if bytes.Equal(through, o.doc) {
-		t.Error("normalize: envelope has nothing to do in this case, which proves little")
+	messages := [][]byte{o.doc, o.sole(t).Body}
+	for _, mode := range []string{"envelope", "canonical"} {
+		through := normalized(t, r, o, mode)
+		if bytes.Equal(through, o.doc) {
+			t.Errorf("normalize: %s has nothing to do in this case, which proves little", mode)
+		}
+		messages = append(messages, through)
 	}
-	for _, message := range [][]byte{o.doc, o.sole(t).Body, through} {
+	for _, message := range messages {
 		for _, fact := range []string{"digest_sha256_b64", "signature_value_b64"} {
 			if want := fmt.Sprint(r.signed(fact)); !bytes.Contains(message, []byte(">"+want+"<")) {
 				t.Errorf("no %s %s in %s", fact, want, message)
 			}
 		}
 		signedIDs(t, r, message)
-	}
-	changed := bytes.Replace(through, []byte(" two  blanks"), []byte("two  blanks"), 1)
-	if ids, err := xmldsig.Verify(changed, xmldsig.Key{HMAC: []byte(fmt.Sprint(r.signed("hmac_key_ascii")))}); err == nil {
-		t.Errorf("a changed message still has %v signed", ids)
+		changed := bytes.Replace(message, []byte(" two  blanks"), []byte("two  blanks"), 1)
+		if ids, err := xmldsig.Verify(changed, xmldsig.Key{HMAC: []byte(fmt.Sprint(r.signed("hmac_key_ascii")))}); err == nil {
+			t.Errorf("a changed message still has %v signed", ids)
+		}
 	}
 }
 
@@ -97,7 +101,7 @@ func holdsBehind(t *testing.T, r *run, o *outcome) {
 func sameForm(t *testing.T, r *run, o *outcome, fact, space, local string, prefixes ...string) {
 	t.Helper()
 	want := r.file(t, fmt.Sprint(r.signed(fact)))
-	for _, message := range [][]byte{o.doc, o.sole(t).Body, normalized(t, r, o)} {
+	for _, message := range [][]byte{o.doc, o.sole(t).Body, normalized(t, r, o, "envelope"), normalized(t, r, o, "canonical")} {
 		c := xmlstream.NewCanonicalizer(xmlstream.CanonicalOptions{Exclusive: true, Inclusive: prefixes})
 		s := xmlstream.NewScanner(xmlstream.Limits{})
 		s.ResetBytes(message)
@@ -127,7 +131,7 @@ func sameForm(t *testing.T, r *run, o *outcome, fact, space, local string, prefi
 func contentKept(t *testing.T, r *run, o *outcome) {
 	t.Helper()
 	octetsKept(t, r, o)
-	through := normalized(t, r, o)
+	through := normalized(t, r, o, "envelope")
 	for _, element := range []string{"pay:Order", "ds:SignedInfo"} {
 		if in := cutElement(t, o.doc, element); !bytes.Contains(through, in) {
 			t.Errorf("normalize: envelope: got\n%s\nwant in it\n%s", through, in)

@@ -111,6 +111,7 @@ routes:
 	route("only12", `{path: "/only12/*"}`, node, ", soap: {accept: [1.2]}")
 	route("node", `{path: "/node/*"}`, node, ", soap: {node: true}")
 	route("envelope", `{path: "/envelope/*"}`, node, ", soap: {normalize: envelope}")
+	route("canonical", `{path: "/canonical/*"}`, node, ", soap: {normalize: canonical}")
 	route("twoway", `{path: "/twoway/*"}`, node, ", oneway: no")
 	route("oneway", `{path: "/oneway/*"}`, node, ", oneway: yes")
 	route("web", `{path: "/web/*"}`, node, ", methods: [GET, PUT, DELETE, HEAD, OPTIONS]")
