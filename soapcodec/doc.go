@@ -36,6 +36,39 @@
 // translated: the encodingStyle goes with it and still names what it is. A
 // reason is cut at 64 KiB, and a faultactor behind the detail is lost.
 //
+// # Binding
+//
+// [Unmarshal] decodes the first child of Body into a struct and [Marshal] writes
+// an envelope from structs, by the xml tags that encoding/xml knows: a name with
+// an optional namespace before it, a>b paths, attr, chardata, cdata, innerxml,
+// comment, any, "any,attr", omitempty, "-", XMLName (a [QName], or the Name of
+// encoding/xml), embedded structs, pointers, slices, and types with MarshalText
+// and UnmarshalText. A []byte is text. What is different:
+//
+//   - A name without a namespace is written in the namespace of the element
+//     around it and read in any, as there; the tag soap:"unqualified" beside it
+//     means the name in no namespace. Fields of an embedded struct take the namespace that the
+//     XMLName of the outer one has, and fields without a name that of the XMLName
+//     of their type, also in slices. An XMLName that was read is written again.
+//   - innerxml is complete by itself: when it is read, each child gets the
+//     declarations that are in force around it; when it is written, it must be
+//     well-formed, with declarations for all its prefixes, or it is refused.
+//   - xsi:nil makes a pointer nil, another value zero. The tag
+//     soap:"nillable" writes a nil pointer so, also in a slice; without it nil is
+//     left out. Empty
+//     elements of a path are left out where omitempty leaves out the field.
+//   - Booleans are true, false, 1 and 0; numbers are those of XML Schema, with
+//     INF and NaN; a time.Time is an xs:dateTime or xs:date, in UTC if it has no
+//     zone. Empty text is zero and false.
+//   - Any attribute is a [BindAttr]. Namespace declarations are no attributes.
+//   - What can't be written as XML is an error and never mended. Marshaler and
+//     Unmarshaler of encoding/xml, arrays, maps and channels have no form.
+//   - An interface is read only where it holds a pointer.
+//
+// Values that are read take at most 4 MiB and 32 times the octets of the
+// message, counted without their text; values that are written nest at most 250
+// deep.
+//
 // # Limits
 //
 // Besides [xmlstream.Limits]: at most 1024 header blocks, and at most 4 KiB in
@@ -53,6 +86,9 @@
 // [Fault] is what this gateway answers, [FaultFacts] is what a peer sent: the
 // two are different types, so a fault on the wire can't be mistaken for ours.
 // All codes, statuses and default texts stand in one table (faulttable.go).
+//
+// A [FaultError] is such a fault where a value was to be decoded, a [BindError]
+// says which field does not fit, and where.
 //
 // A Decoder is not safe for concurrent use. Functions and values are.
 //
