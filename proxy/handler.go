@@ -120,7 +120,7 @@ type call struct {
 	firstChild string
 	keys       []string // Facts.Keys
 	laneOf     string   // Stored.Lane, of a stored message
-	patient    bool   // is stored, and can wait for its turn at a busy backend
+	patient    bool     // is stored, and can wait for its turn at a busy backend
 	envelope   bool     // the answer is one
 
 	until time.Time // when a try that waits for an answer is given up; zero = as the backend says
