@@ -72,7 +72,7 @@ func drive41(t *testing.T, r *run) {
 		o := r.message(t, "/depot", v)
 		o.doc = plain
 		if v.Name == "bomb" {
-			o.body = gzipBomb(1 << 30)
+			o.body = gzipBomb(ns11, 1<<30)
 		}
 		r.f.http.reset()
 		o.a = post(t, r.f.g.addr["http"], o.target, o.fields, o.body)
@@ -83,9 +83,9 @@ func drive41(t *testing.T, r *run) {
 
 // gzipBomb is the gzip of an envelope whose Body holds n blanks (a multiple of
 // 1 MiB). One compressed MiB is repeated, which a full flush allows.
-func gzipBomb(n int) []byte {
+func gzipBomb(ns string, n int) []byte {
 	const mib = 1 << 20
-	head, foot := []byte(`<e:Envelope xmlns:e="`+ns11+`"><e:Body><p:x xmlns:p="urn:p">`), []byte(`</p:x></e:Body></e:Envelope>`)
+	head, foot := []byte(`<e:Envelope xmlns:e="`+ns+`"><e:Body><p:x xmlns:p="urn:p">`), []byte(`</p:x></e:Body></e:Envelope>`)
 	blanks := bytes.Repeat([]byte(" "), mib)
 	part := func(b []byte, last bool) []byte {
 		var out bytes.Buffer

@@ -1,11 +1,10 @@
 package listen
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -37,23 +36,33 @@ func benchDial(b *testing.B, l runner) *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// BenchmarkHTTP: one keep-alive client, one request after the other.
+// BenchmarkHTTP: one keep-alive client, one request after the other. Compare the
+// engines within one run.
 func BenchmarkHTTP(b *testing.B) {
-	l, err := NewHTTP(HTTPOptions{Address: "127.0.0.1:0"}, serverFunc(benchServer))
-	if err != nil {
-		b.Fatal(err)
-	}
-	c := benchDial(b, l)
-	r := bufio.NewReader(c)
-	req := []byte(post(benchBody, "Content-Type: text/xml", "Content-Length: 1024"))
-	b.ReportAllocs()
-	for b.Loop() {
-		c.Write(req)
-		resp, err := http.ReadResponse(r, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		io.Copy(io.Discard, resp.Body)
+	for _, engine := range []struct {
+		name string
+		Engine
+	}{{"fast", Fast}, {"std", Std}} {
+		b.Run(engine.name, func(b *testing.B) {
+			l, err := NewHTTP(HTTPOptions{Address: "127.0.0.1:0", Engine: engine.Engine}, serverFunc(benchServer))
+			if err != nil {
+				b.Fatal(err)
+			}
+			c := benchDial(b, l)
+			req := []byte(post(benchBody, "Content-Type: text/xml", "Content-Length: 1024", `SOAPAction: "a"`, "User-Agent: bench", "Accept: */*"))
+			answer := make([]byte, 4<<10)
+			b.ReportAllocs()
+			for b.Loop() {
+				c.Write(req)
+				for n := 0; !bytes.HasSuffix(answer[:n], []byte("xxxx")) || n < len(benchBody); {
+					m, err := c.Read(answer[n:])
+					if err != nil {
+						b.Fatal(err)
+					}
+					n += m
+				}
+			}
+		})
 	}
 }
 

@@ -113,6 +113,10 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Inner is the connection with the same octets: whoever reads and writes it
+// directly closes c all the same.
+func (c *conn) Inner() net.Conn { return c.Conn }
+
 // Close implements [net.Conn] and gives the place to the next connection.
 func (c *conn) Close() error {
 	err := c.Conn.Close()

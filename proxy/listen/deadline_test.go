@@ -43,7 +43,9 @@ func inBubble(t *testing.T, opt HTTPOptions, srv serverFunc, test func(t *testin
 
 // TestHTTPBackendSlowerThanBodyIdle: the deadline of the last read of a body
 // says nothing about how long the answer may take.
-func TestHTTPBackendSlowerThanBodyIdle(t *testing.T) {
+func TestHTTPBackendSlowerThanBodyIdle(t *testing.T) { onBoth(t, testHTTPBackendSlowerThanBodyIdle) }
+
+func testHTTPBackendSlowerThanBodyIdle(t *testing.T, engine Engine) {
 	slow := func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 		io.Copy(io.Discard, ex.Body)
 		select {
@@ -54,7 +56,7 @@ func TestHTTPBackendSlowerThanBodyIdle(t *testing.T) {
 		}
 	}
 	for body, field := range map[string]string{"abc": "Content-Length: 3", "3\r\nabc\r\n0\r\n\r\n": "Transfer-Encoding: chunked"} {
-		inBubble(t, HTTPOptions{}, slow, func(t *testing.T, dial func() net.Conn) {
+		inBubble(t, HTTPOptions{Engine: engine}, slow, func(t *testing.T, dial func() net.Conn) {
 			c := dial()
 			defer c.Close()
 			for range 2 {
@@ -83,8 +85,10 @@ func readUntil(t *testing.T, c net.Conn, text string) {
 
 // TestHTTPNeverReadsContinue: who asks for a 100 Continue and does not take it
 // keeps its connection no longer than one who does not take an answer.
-func TestHTTPNeverReadsContinue(t *testing.T) {
-	inBubble(t, HTTPOptions{}, echoServer, func(t *testing.T, dial func() net.Conn) {
+func TestHTTPNeverReadsContinue(t *testing.T) { onBoth(t, testHTTPNeverReadsContinue) }
+
+func testHTTPNeverReadsContinue(t *testing.T, engine Engine) {
+	inBubble(t, HTTPOptions{Engine: engine}, echoServer, func(t *testing.T, dial func() net.Conn) {
 		c := dial()
 		defer c.Close()
 		io.WriteString(c, post("", "Content-Length: 3", "Expect: 100-continue"))

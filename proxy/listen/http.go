@@ -3,26 +3,34 @@ package listen
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 
 	"soapway/proxy"
 )
 
 // HTTP is a listener for HTTP/1.1.
 type HTTP struct {
-	opt  HTTPOptions
-	srv  proxy.Server
-	ln   *bounded
-	http *http.Server
-	open sync.WaitGroup // connections that net/http serves
-
-	abort context.CancelCauseFunc // ends every exchange
+	opt    HTTPOptions
+	ln     *bounded
+	engine engine
 
 	cut   context.Context // done when the drain is to end before its time
 	cutIt context.CancelFunc
+}
+
+// engine speaks HTTP on the connections of a listener.
+type engine interface {
+	// serve takes connections until the listener is closed or fails.
+	serve(ln *bounded) error
+
+	// drain ends the connections that have nothing under way, and the others
+	// with their answer. It returns when none is left or ctx is done.
+	drain(ctx context.Context, ln *bounded)
+
+	// stop ends what is left, with [ErrShutdown], and returns once no goroutine
+	// of the engine is left. The listener is closed and serve has returned.
+	stop()
 }
 
 // NewHTTP returns a listener that is not bound yet.
@@ -31,37 +39,19 @@ func NewHTTP(opt HTTPOptions, srv proxy.Server) (*HTTP, error) {
 	if err := opt.validate(); err != nil {
 		return nil, err
 	}
-	l := &HTTP{opt: opt, srv: srv}
-	base, abort := context.WithCancelCause(context.Background())
-	l.abort = abort
+	l := &HTTP{opt: opt}
 	l.cut, l.cutIt = context.WithCancel(context.Background())
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	l.http = &http.Server{
-		Handler:                      http.HandlerFunc(l.serveHTTP),
-		DisableGeneralOptionsHandler: true,
-		ReadHeaderTimeout:            opt.Timeouts.Header,
-		IdleTimeout:                  opt.Timeouts.Idle,
-		MaxHeaderBytes:               opt.HeaderBytes,
-		ErrorLog:                     slog.NewLogLogger(opt.Log.With("listener", opt.Name).Handler(), slog.LevelWarn),
-		Protocols:                    protocols,
-		BaseContext:                  func(net.Listener) context.Context { return base },
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, c)
-		},
-		ConnState: func(_ net.Conn, state http.ConnState) {
-			switch state {
-			case http.StateNew:
-				l.open.Add(1)
-			case http.StateClosed, http.StateHijacked:
-				l.open.Done()
-			}
-		},
+	if opt.Engine == Std {
+		l.engine = newStd(opt, srv)
+		return l, nil
 	}
+	e, err := newFast(opt, srv)
+	if err != nil {
+		return nil, err
+	}
+	l.engine = e
 	return l, nil
 }
-
-type connKey struct{}
 
 // Listen binds the address.
 func (l *HTTP) Listen() error {
@@ -100,39 +90,21 @@ func (l *HTTP) Cut() { l.cutIt() }
 // its own is left; nil means a clean stop. Call it once, after Listen.
 func (l *HTTP) Run(ctx context.Context) error {
 	served := make(chan error, 1)
-	go func() { served <- l.http.Serve(watched{l.ln}) }()
+	go func() { served <- l.engine.serve(l.ln) }()
 	var err error
 	select {
 	case err = <-served:
+		l.ln.Close()
 	case <-ctx.Done():
 		drain, cancel := context.WithTimeout(l.cut, max(l.opt.Drain, 0))
 		l.ln.Close()
-		// Shutdown would wait for those who have not said anything yet.
-		l.ln.closeSilent()
-		if l.http.Shutdown(drain) != nil {
-			l.abort(ErrShutdown)
-		}
+		l.engine.drain(drain, l.ln)
 		cancel()
 		err = <-served
 	}
-	l.abort(ErrShutdown)
-	l.http.Close()
-	l.ln.Close()
-	l.open.Wait()
+	l.engine.stop()
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) && ctx.Err() != nil {
 		return nil
 	}
 	return err
-}
-
-// watched gives every connection its eye on lengths.
-type watched struct{ *bounded }
-
-func (w watched) Accept() (net.Conn, error) {
-	c, err := w.accept()
-	if err != nil {
-		return nil, err
-	}
-	c.watch = new(lengths)
-	return c, nil
 }

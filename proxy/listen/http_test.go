@@ -27,9 +27,11 @@ func listenHTTP(t *testing.T, opt HTTPOptions, srv serverFunc) (addr string, sto
 	return running(t, l)
 }
 
-func TestHTTPExchange(t *testing.T) {
+func TestHTTPExchange(t *testing.T) { onBoth(t, testHTTPExchange) }
+
+func testHTTPExchange(t *testing.T, engine Engine) {
 	got := make(chan *proxy.Exchange, 1)
-	addr, _ := listenHTTP(t, HTTPOptions{Name: "main", Route: "fixed"}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+	addr, _ := listenHTTP(t, HTTPOptions{Engine: engine, Name: "main", Route: "fixed"}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 		io.Copy(io.Discard, ex.Body)
 		got <- ex
 		return &proxy.Reply{Status: 202}
@@ -54,7 +56,9 @@ func TestHTTPExchange(t *testing.T) {
 	}
 }
 
-func TestHTTPReplies(t *testing.T) {
+func TestHTTPReplies(t *testing.T) { onBoth(t, testHTTPReplies) }
+
+func testHTTPReplies(t *testing.T, engine Engine) {
 	const doc = "<x/>"
 	tests := []struct {
 		name   string
@@ -81,7 +85,7 @@ func TestHTTPReplies(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var closed atomic.Int64
-			addr, stop := listenHTTP(t, HTTPOptions{}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+			addr, stop := listenHTTP(t, HTTPOptions{Engine: engine}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 				r := tt.reply
 				r.Close = func() { closed.Add(1) }
 				if s, ok := r.Body.(*strings.Reader); ok {
@@ -114,8 +118,10 @@ func TestHTTPReplies(t *testing.T) {
 	}
 }
 
-func TestHTTPReplyFields(t *testing.T) {
-	addr, _ := listenHTTP(t, HTTPOptions{}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+func TestHTTPReplyFields(t *testing.T) { onBoth(t, testHTTPReplyFields) }
+
+func testHTTPReplyFields(t *testing.T, engine Engine) {
+	addr, _ := listenHTTP(t, HTTPOptions{Engine: engine}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 		r := textReply(200, "ok")
 		r.Header["SOAPAction"] = []string{"kept"}
 		r.Header["X-Evil"] = []string{"a\r\nSet-Cookie: b"}
@@ -145,7 +151,9 @@ func TestHTTPReplyFields(t *testing.T) {
 
 // A reply that fails after its head was sent must not look complete, whatever
 // tells the client its end.
-func TestHTTPCutReply(t *testing.T) {
+func TestHTTPCutReply(t *testing.T) { onBoth(t, testHTTPCutReply) }
+
+func testHTTPCutReply(t *testing.T, engine Engine) {
 	for _, proto := range []string{"HTTP/1.1", "HTTP/1.0"} {
 		for _, length := range []int64{-1, 100, 10} {
 			for _, fail := range []error{errors.New("bad"), io.ErrUnexpectedEOF, io.EOF} {
@@ -154,7 +162,7 @@ func TestHTTPCutReply(t *testing.T) {
 				}
 				t.Run(fmt.Sprint(proto, length, fail), func(t *testing.T) {
 					closed := make(chan bool, 1)
-					addr, _ := listenHTTP(t, HTTPOptions{}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+					addr, _ := listenHTTP(t, HTTPOptions{Engine: engine}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 						body := io.MultiReader(strings.NewReader("0123456789"), &failing{fail})
 						return &proxy.Reply{Status: 200, Body: body, Length: length, Close: func() { closed <- true }}
 					})
@@ -175,8 +183,10 @@ type failing struct{ err error }
 
 func (f *failing) Read([]byte) (int, error) { return 0, f.err }
 
-func TestHTTPLongerReplyThanAnnounced(t *testing.T) {
-	addr, _ := listenHTTP(t, HTTPOptions{}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+func TestHTTPLongerReplyThanAnnounced(t *testing.T) { onBoth(t, testHTTPLongerReplyThanAnnounced) }
+
+func testHTTPLongerReplyThanAnnounced(t *testing.T, engine Engine) {
+	addr, _ := listenHTTP(t, HTTPOptions{Engine: engine}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 		return &proxy.Reply{Status: 200, Body: strings.NewReader("0123456789"), Length: 4}
 	})
 	p := connect(t, addr)
@@ -188,7 +198,9 @@ func TestHTTPLongerReplyThanAnnounced(t *testing.T) {
 
 // What the server sees of a body that does not come to its end, and that its
 // answer still reaches a client which has only closed its sending side.
-func TestHTTPBrokenBody(t *testing.T) {
+func TestHTTPBrokenBody(t *testing.T) { onBoth(t, testHTTPBrokenBody) }
+
+func testHTTPBrokenBody(t *testing.T, engine Engine) {
 	tests := []struct {
 		name, head, body string
 		half             bool
@@ -209,7 +221,7 @@ func TestHTTPBrokenBody(t *testing.T) {
 				cause error
 			}
 			got := make(chan seen, 1)
-			addr, _ := listenHTTP(t, HTTPOptions{Timeouts: Timeouts{BodyIdle: 50 * time.Millisecond}}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+			addr, _ := listenHTTP(t, HTTPOptions{Engine: engine, Timeouts: Timeouts{BodyIdle: 50 * time.Millisecond}}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 				_, err := io.Copy(io.Discard, ex.Body)
 				_, again := ex.Body.Read(make([]byte, 1))
 				if !errors.Is(again, err) {
@@ -240,7 +252,9 @@ func TestHTTPBrokenBody(t *testing.T) {
 }
 
 // The caller's leaving ends the call: while the body is read, and after.
-func TestHTTPCallerLeaves(t *testing.T) {
+func TestHTTPCallerLeaves(t *testing.T) { onBoth(t, testHTTPCallerLeaves) }
+
+func testHTTPCallerLeaves(t *testing.T, engine Engine) {
 	for _, tt := range []struct {
 		name   string
 		length int
@@ -248,7 +262,7 @@ func TestHTTPCallerLeaves(t *testing.T) {
 	}{{"after the body, close", 3, false}, {"after the body, reset", 3, true}, {"inside the body, reset", 100, true}} {
 		t.Run(tt.name, func(t *testing.T) {
 			began, got := make(chan bool, 1), make(chan error, 1)
-			addr, _ := listenHTTP(t, HTTPOptions{}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+			addr, _ := listenHTTP(t, HTTPOptions{Engine: engine}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 				io.ReadFull(ex.Body, make([]byte, 3))
 				began <- true
 				io.Copy(io.Discard, ex.Body)
@@ -273,7 +287,9 @@ func TestHTTPCallerLeaves(t *testing.T) {
 // An answer that comes before the request was read to its end: the connection
 // stays when little is left and closes otherwise; the answer arrives either way
 // and the rest is never taken for a request.
-func TestHTTPEarlyAnswer(t *testing.T) {
+func TestHTTPEarlyAnswer(t *testing.T) { onBoth(t, testHTTPEarlyAnswer) }
+
+func testHTTPEarlyAnswer(t *testing.T, engine Engine) {
 	const smuggled = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 	tests := []struct {
 		name     string
@@ -294,7 +310,7 @@ func TestHTTPEarlyAnswer(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			targets := make(chan string, 10)
-			addr, _ := listenHTTP(t, HTTPOptions{}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+			addr, _ := listenHTTP(t, HTTPOptions{Engine: engine}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 				targets <- ex.Target
 				if tt.readSome {
 					ex.Body.Read(make([]byte, 2))
@@ -332,9 +348,11 @@ func TestHTTPEarlyAnswer(t *testing.T) {
 
 // While a client is still sending, another goroutine may read the body after
 // the answer was made, as net/http's transport does.
-func TestHTTPEarlyAnswerWhileBodyIsRead(t *testing.T) {
+func TestHTTPEarlyAnswerWhileBodyIsRead(t *testing.T) { onBoth(t, testHTTPEarlyAnswerWhileBodyIsRead) }
+
+func testHTTPEarlyAnswerWhileBodyIsRead(t *testing.T, engine Engine) {
 	readErr := make(chan error, 1)
-	addr, _ := listenHTTP(t, HTTPOptions{}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+	addr, _ := listenHTTP(t, HTTPOptions{Engine: engine}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 		first := make(chan bool)
 		go func() {
 			io.ReadFull(ex.Body, make([]byte, 3))
@@ -358,8 +376,10 @@ func TestHTTPEarlyAnswerWhileBodyIsRead(t *testing.T) {
 	p.closed()
 }
 
-func TestHTTPExpectContinue(t *testing.T) {
-	addr, _ := listenHTTP(t, HTTPOptions{}, echoServer)
+func TestHTTPExpectContinue(t *testing.T) { onBoth(t, testHTTPExpectContinue) }
+
+func testHTTPExpectContinue(t *testing.T, engine Engine) {
+	addr, _ := listenHTTP(t, HTTPOptions{Engine: engine}, echoServer)
 
 	p := connect(t, addr)
 	p.send(post("", "Content-Length: 3", "Expect: 100-continue"))
@@ -378,10 +398,12 @@ func TestHTTPExpectContinue(t *testing.T) {
 	}
 }
 
-func TestHTTPDrain(t *testing.T) {
+func TestHTTPDrain(t *testing.T) { onBoth(t, testHTTPDrain) }
+
+func testHTTPDrain(t *testing.T, engine Engine) {
 	var stop func() error
 	began, release := make(chan bool, 1), make(chan bool)
-	addr, stop := listenHTTP(t, HTTPOptions{}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+	addr, stop := listenHTTP(t, HTTPOptions{Engine: engine}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 		if ex.Method == "POST" {
 			began <- true
 			<-release
@@ -407,9 +429,11 @@ func TestHTTPDrain(t *testing.T) {
 	}
 }
 
-func TestHTTPDrainBudget(t *testing.T) {
+func TestHTTPDrainBudget(t *testing.T) { onBoth(t, testHTTPDrainBudget) }
+
+func testHTTPDrainBudget(t *testing.T, engine Engine) {
 	began, cause := make(chan bool, 1), make(chan error, 1)
-	addr, stop := listenHTTP(t, HTTPOptions{Drain: 30 * time.Millisecond}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+	addr, stop := listenHTTP(t, HTTPOptions{Engine: engine, Drain: 30 * time.Millisecond}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 		began <- true
 		<-ctx.Done()
 		cause <- context.Cause(ctx)
@@ -429,9 +453,11 @@ func TestHTTPDrainBudget(t *testing.T) {
 	}
 }
 
-func TestHTTPPanic(t *testing.T) {
+func TestHTTPPanic(t *testing.T) { onBoth(t, testHTTPPanic) }
+
+func testHTTPPanic(t *testing.T, engine Engine) {
 	log := new(logged)
-	addr, _ := listenHTTP(t, HTTPOptions{Name: "main", Log: log.logger()}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+	addr, _ := listenHTTP(t, HTTPOptions{Engine: engine, Name: "main", Log: log.logger()}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 		panic("a bug")
 	})
 	p := connect(t, addr)
@@ -444,8 +470,10 @@ func TestHTTPPanic(t *testing.T) {
 	}
 }
 
-func TestHTTPMaxConnections(t *testing.T) {
-	addr, _ := listenHTTP(t, HTTPOptions{MaxConnections: 1}, echoServer)
+func TestHTTPMaxConnections(t *testing.T) { onBoth(t, testHTTPMaxConnections) }
+
+func testHTTPMaxConnections(t *testing.T, engine Engine) {
+	addr, _ := listenHTTP(t, HTTPOptions{Engine: engine, MaxConnections: 1}, echoServer)
 	first := connect(t, addr)
 	first.send(post("", "Content-Length: 0"))
 	first.reply("POST")
@@ -463,24 +491,28 @@ func TestHTTPMaxConnections(t *testing.T) {
 	}
 }
 
-func TestHTTPBindError(t *testing.T) {
-	addr, _ := listenHTTP(t, HTTPOptions{}, echoServer)
-	l, err := NewHTTP(HTTPOptions{Name: "second", Address: addr}, serverFunc(echoServer))
+func TestHTTPBindError(t *testing.T) { onBoth(t, testHTTPBindError) }
+
+func testHTTPBindError(t *testing.T, engine Engine) {
+	addr, _ := listenHTTP(t, HTTPOptions{Engine: engine}, echoServer)
+	l, err := NewHTTP(HTTPOptions{Engine: engine, Name: "second", Address: addr}, serverFunc(echoServer))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Listen(); err == nil || !strings.Contains(err.Error(), "address already in use") || !strings.Contains(err.Error(), `"second"`) {
 		t.Errorf("Listen: got %v", err)
 	}
-	if _, err := NewHTTP(HTTPOptions{MaxConnections: -1, Timeouts: Timeouts{Idle: -1}}, nil); err == nil || strings.Count(err.Error(), "option") != 4 {
+	if _, err := NewHTTP(HTTPOptions{Engine: engine, MaxConnections: -1, Timeouts: Timeouts{Idle: -1}}, nil); err == nil || strings.Count(err.Error(), "option") != 4 {
 		t.Errorf("NewHTTP: got %v, want three bad options", err)
 	}
 }
 
-func TestHTTPCut(t *testing.T) {
+func TestHTTPCut(t *testing.T) { onBoth(t, testHTTPCut) }
+
+func testHTTPCut(t *testing.T, engine Engine) {
 	noLeaks(t)
 	began := make(chan bool, 1)
-	l, err := NewHTTP(HTTPOptions{Address: "127.0.0.1:0", Drain: time.Hour}, serverFunc(func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+	l, err := NewHTTP(HTTPOptions{Engine: engine, Address: "127.0.0.1:0", Drain: time.Hour}, serverFunc(func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 		began <- true
 		<-ctx.Done()
 		return nil

@@ -196,3 +196,10 @@ func await[T any](t *testing.T, c <-chan T, what string) T {
 		panic("unreachable")
 	}
 }
+
+// onBoth runs a test on both engines.
+func onBoth(t *testing.T, test func(*testing.T, Engine)) {
+	for name, engine := range map[string]Engine{"fast": Fast, "std": Std} {
+		t.Run(name, func(t *testing.T) { test(t, engine) })
+	}
+}

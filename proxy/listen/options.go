@@ -49,6 +49,17 @@ func (t Timeouts) validate() (errs []error) {
 	return errs
 }
 
+// Engine is what speaks HTTP on the connections of an [HTTP] listener.
+type Engine int
+
+const (
+	// Fast is package h1: strict, and at half the cost of net/http.
+	Fast Engine = iota
+
+	// Std is net/http.
+	Std
+)
+
 // HTTPOptions configures an [HTTP] listener. Address is required; every other
 // zero field means its default.
 type HTTPOptions struct {
@@ -61,6 +72,9 @@ type HTTPOptions struct {
 	// Route is the fixed route of the listener; empty means by conditions.
 	Route string
 
+	// Engine, see there. Default Fast.
+	Engine Engine
+
 	// Timeouts, see there.
 	Timeouts Timeouts
 
@@ -69,7 +83,7 @@ type HTTPOptions struct {
 	MaxConnections int
 
 	// HeaderBytes bounds a request head; a larger one is answered with 431.
-	// net/http adds 4 KiB of slack. Default 64 KiB.
+	// Under Std net/http adds 4 KiB of slack. Default 64 KiB.
 	HeaderBytes int
 
 	// Drain bounds how long Run waits, once its context is cancelled, for

@@ -12,17 +12,6 @@ import (
 	"time"
 )
 
-// ErrBodyIdle is the reason of a request body whose sender was silent for
-// Timeouts.BodyIdle. It wraps os.ErrDeadlineExceeded.
-var ErrBodyIdle = fmt.Errorf("listen: silence inside a request body: %w", os.ErrDeadlineExceeded)
-
-// ErrGone is the cancellation cause of an exchange whose caller has left.
-var ErrGone = errors.New("listen: the caller has left")
-
-// ErrShutdown is the cancellation cause of an exchange that was still under way
-// at the end of the drain budget.
-var ErrShutdown = errors.New("listen: shutting down")
-
 // errBodyClosed is what a request body gives once its exchange is over.
 var errBodyClosed = errors.New("listen: the request body is closed")
 

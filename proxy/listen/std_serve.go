@@ -35,31 +35,31 @@ var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copySize); retur
 var errCut = errors.New("listen: reply cut")
 
 // serveHTTP is the life of one HTTP exchange, seen from the socket.
-func (l *HTTP) serveHTTP(w http.ResponseWriter, r *http.Request) {
+func (e *std) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	rc := http.NewResponseController(w)
 	// The answer may begin before the request has ended. Without this net/http
 	// would read the rest of the request first.
 	rc.EnableFullDuplex()
 	// The first read of the body may write a 100 Continue (RFC 9110 §10.1.1),
 	// which a client need not take.
-	rc.SetWriteDeadline(time.Now().Add(l.opt.Timeouts.BodyIdle))
+	rc.SetWriteDeadline(time.Now().Add(e.opt.Timeouts.BodyIdle))
 	c := r.Context().Value(connKey{}).(*conn)
 	conflict := c.watch.conflict(len(r.Header["Content-Length"]) > 0, len(r.TransferEncoding) > 0)
 
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
-	b := newBody(rc, r, l.opt.Timeouts.BodyIdle, cancel)
+	b := newBody(rc, r, e.opt.Timeouts.BodyIdle, cancel)
 	unhook := context.AfterFunc(r.Context(), func() { left(r.Context(), b, cancel) })
 	defer unhook()
 
 	var reply *proxy.Reply
 	if r.ProtoMajor == 1 {
-		reply = l.exchange(ctx, r, b)
+		reply = e.exchange(ctx, r, b)
 	} else {
 		// The preface of HTTP/2 is the one thing that net/http passes on.
 		reply = &proxy.Reply{Status: http.StatusHTTPVersionNotSupported, CloseConnection: true}
 	}
-	cut := l.write(w, rc, r, b, reply, conflict)
+	cut := e.write(w, rc, r, b, reply, conflict)
 	if cut != nil && reply.Cut != nil {
 		reply.Cut(cut)
 	}
@@ -76,7 +76,7 @@ func (l *HTTP) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if !whole {
-		rc.SetWriteDeadline(time.Now().Add(l.opt.Timeouts.BodyIdle))
+		rc.SetWriteDeadline(time.Now().Add(e.opt.Timeouts.BodyIdle))
 		rc.Flush()
 		b.linger(drainMost, lingerFor)
 	}
@@ -97,14 +97,13 @@ func left(ctx context.Context, b *body, cancel context.CancelCauseFunc) {
 	}
 }
 
-// exchange hands the request to the server. A server that panics costs its
-// caller the answer and nobody else.
-func (l *HTTP) exchange(ctx context.Context, r *http.Request, b *body) (reply *proxy.Reply) {
+// exchange hands the request to the server.
+func (e *std) exchange(ctx context.Context, r *http.Request, b *body) *proxy.Reply {
 	client, _ := netip.ParseAddrPort(r.RemoteAddr)
-	ex := &proxy.Exchange{
+	return answer(ctx, &e.opt, e.srv, &proxy.Exchange{
 		Received: time.Now(),
-		Listener: l.opt.Name,
-		Route:    l.opt.Route,
+		Listener: e.opt.Name,
+		Route:    e.opt.Route,
 		Client:   client,
 		Method:   r.Method,
 		Target:   r.RequestURI,
@@ -112,26 +111,13 @@ func (l *HTTP) exchange(ctx context.Context, r *http.Request, b *body) (reply *p
 		Header:   r.Header,
 		Body:     b,
 		Length:   r.ContentLength,
-	}
-	defer func() {
-		if v := recover(); v != nil {
-			l.opt.Log.Error("exchange panicked", "listener", l.opt.Name, "panic", v)
-			reply = nil
-		}
-		if reply == nil || reply.Status < 200 || reply.Status > 999 {
-			if reply != nil && reply.Close != nil {
-				reply.Close()
-			}
-			reply = &proxy.Reply{Status: http.StatusInternalServerError, CloseConnection: true}
-		}
-	}()
-	return l.srv.Serve(ctx, ex)
+	})
 }
 
 // write writes the reply; nil means that it is complete. The connection
 // stays only if the request was read to its end: what is left of it must never
 // be taken for the next one.
-func (l *HTTP) write(w http.ResponseWriter, rc *http.ResponseController, r *http.Request, b *body, reply *proxy.Reply, conflict bool) error {
+func (e *std) write(w http.ResponseWriter, rc *http.ResponseController, r *http.Request, b *body, reply *proxy.Reply, conflict bool) error {
 	h := w.Header()
 	for k, v := range reply.Header {
 		if !ownField(k) {
@@ -152,20 +138,20 @@ func (l *HTTP) write(w http.ResponseWriter, rc *http.ResponseController, r *http
 	if length >= 0 && reply.Status != http.StatusNoContent && reply.Status != http.StatusNotModified {
 		h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
 	}
-	out := &pacer{w: w, rc: rc, limit: l.opt.Timeouts.BodyIdle}
+	out := &pacer{w: w, rc: rc, limit: e.opt.Timeouts.BodyIdle}
 	out.arm()
 	w.WriteHeader(reply.Status)
 	if reply.Body == nil || r.Method == http.MethodHead ||
 		reply.Status == http.StatusNoContent || reply.Status == http.StatusNotModified {
 		return nil
 	}
-	return l.copy(out, reply.Body, length)
+	return e.copy(out, reply.Body, length)
 }
 
 // copy copies the body of a reply. Of one with a length the last octets wait
 // until the body has said that this is its end, so that one which turns bad is
 // never complete at the client.
-func (l *HTTP) copy(out *pacer, body io.Reader, length int64) error {
+func (e *std) copy(out *pacer, body io.Reader, length int64) error {
 	bp := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(bp)
 	buf := *bp
