@@ -7,7 +7,5 @@ var notYet = map[string]string{
 	"09": "multipart/related (MTOM/XOP and SwA): the root part by start",
 	"10": "multipart/related (MTOM/XOP and SwA): cid references",
 	"11": "multipart/related (MTOM/XOP and SwA): missing start and start-info",
-	"45": "messaging: WS-Addressing replies and reply-to",
-	"46": "messaging: wsa_to rewriting",
 	"48": "the WSDL front: fetching, rewriting, caching",
 }
