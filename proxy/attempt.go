@@ -175,8 +175,8 @@ func (c *call) request() *Request {
 		Query: c.target.query, HasQuery: c.target.hasQuery,
 		Header: c.fields(),
 		Body:   c.msg.open, Length: c.msg.length, Once: c.msg.stream != nil,
-		Version:  c.outgoing(),
-		Timeouts: Timeouts{Connect: b.Connect, Answer: b.Answer},
+		Version:   c.outgoing(),
+		Multipart: c.ct.IsMultipart(), Timeouts: Timeouts{Connect: b.Connect, Answer: b.Answer},
 	}
 	req.Header[messageID] = []string{c.ex.ID}
 	b.addOwn(req.Header)

@@ -132,6 +132,9 @@ func (c *call) answer(err error) *Reply {
 		r := c.plain(refuse(statusTooLarge, soapcodec.CodeTooLarge))
 		r.CloseConnection = r.CloseConnection || !c.ex.Framed
 		return r
+	case errors.Is(err, soapcodec.ErrRootType):
+		c.outcome = OutcomeRejected
+		return c.plain(refuse(statusMediaType, ""))
 	case errors.As(err, &fault):
 		c.outcome = OutcomeRejected
 		return c.fault(fault)
@@ -167,6 +170,9 @@ func (c *call) sendFault(err *SendError) *Reply {
 		// The body was not what was announced; errors of the message itself
 		// were told apart before.
 		return c.incomplete()
+	case errors.Is(err, ErrMultipart):
+		c.outcome = OutcomeRejected
+		return c.plain(refuse(statusMediaType, ""))
 	case err.Permanent:
 		c.outcome = OutcomeRejected
 		return c.fault(&soapcodec.Fault{
@@ -209,7 +215,7 @@ func (c *call) fault(f *soapcodec.Fault) *Reply {
 	c.code = f.Code
 	v := f.Version
 	if v == soapcodec.V0 {
-		v = soapcodec.FaultVersion(c.version, c.ct.Type)
+		v = soapcodec.FaultVersion(c.version, c.ct.EnvelopeType())
 	}
 	buf := newBuffer()
 	buf.b = f.Append(buf.b, v)
@@ -235,7 +241,7 @@ func (c *call) plain(r *refusal) *Reply {
 	}
 	return &Reply{
 		Status: r.status, Header: c.stamped(h), Code: r.code,
-		Version:         soapcodec.FaultVersion(c.version, c.ct.Type),
+		Version:         soapcodec.FaultVersion(c.version, c.ct.EnvelopeType()),
 		CloseConnection: c.bodyLeft(),
 	}
 }

@@ -95,8 +95,10 @@ func (c *call) storedRequest(meta *storedMeta, try Try) *Request {
 		h[duplicateField] = []string{"true"}
 	}
 	b.addOwn(h)
+	c.ct, _ = soapcodec.ParseContentType(first(h, "Content-Type")) // one that cannot be read is that of no package
 	req := &Request{
-		ID: c.ex.ID, Method: c.ex.Method, Query: string(meta.Query), HasQuery: meta.HasQuery,
+		Multipart: c.ct.IsMultipart(),
+		ID:        c.ex.ID, Method: c.ex.Method, Query: string(meta.Query), HasQuery: meta.HasQuery,
 		Header: h, Body: c.msg.open, Length: c.msg.length, Version: c.version,
 		Timeouts: Timeouts{Connect: b.Connect, Answer: b.Answer},
 	}
@@ -163,7 +165,7 @@ func (c *call) readAnswer(resp *Response, a *answerFacts, keep *keeper) error {
 	if resp.Framed {
 		ct, err, coding = soapcodec.ContentType{}, nil, codingIdentity
 	}
-	known := err == nil && ct.IsSOAP() && coding != codingUnknown
+	known := err == nil && (ct.IsSOAP() || ct.IsPackage()) && coding != codingUnknown
 	if coding == codingUnknown {
 		coding = codingIdentity
 	}
@@ -173,7 +175,7 @@ func (c *call) readAnswer(resp *Response, a *answerFacts, keep *keeper) error {
 	dec := decoders.Get().(*soapcodec.Decoder)
 	defer decoders.Put(dec)
 	if known {
-		err = c.checkAnswer(dec, keep, ct.Charset)
+		err = c.checkAnswer(dec, keep, ct)
 	}
 	c.codec.Add(src.n)
 	if err != nil {
@@ -211,9 +213,12 @@ func (c *call) readAnswer(resp *Response, a *answerFacts, keep *keeper) error {
 
 var errNotEnvelope = errors.New("proxy: the answer is not an envelope")
 
-// checkAnswer reads an envelope with bounded memory.
-func (c *call) checkAnswer(dec *soapcodec.Decoder, r io.Reader, charset string) error {
-	rd, err := xmlstream.NewReader(r, charset)
+// checkAnswer reads an answer with bounded memory.
+func (c *call) checkAnswer(dec *soapcodec.Decoder, r io.Reader, ct soapcodec.ContentType) error {
+	if ct.IsMultipart() {
+		return newRelated(dec, c.route.check, c.route.replyLimits, "").from(r, ct).check(nil)
+	}
+	rd, err := xmlstream.NewReader(r, ct.Charset)
 	if err != nil {
 		return err
 	}

@@ -229,7 +229,7 @@ func (c *call) admit() (unchecked bool, err error) {
 func (c *call) checkHead() error {
 	if !c.ex.Framed {
 		ct, err := soapcodec.ParseContentType(c.typ)
-		if err != nil || !ct.IsSOAP() || len(field(c.ex.Header, "Content-Type")) > 1 {
+		if err != nil || !ct.IsSOAP() && !ct.IsPackage() || len(field(c.ex.Header, "Content-Type")) > 1 {
 			return refuse(statusMediaType, "")
 		}
 		c.ct = ct

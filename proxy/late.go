@@ -37,6 +37,9 @@ func (c *call) lateOptions(node string) soapcodec.Options {
 // attempt, is not known before.
 func (c *call) fill(req *Request, node string) error {
 	req.Body, req.Length = c.msg.open, c.msg.length
+	if c.route.late() && c.ct.IsMultipart() {
+		return c.fillPackage(req, c.lateOptions(node))
+	}
 	if !c.route.late() || c.version == soapcodec.V0 {
 		return nil
 	}

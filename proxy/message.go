@@ -10,8 +10,9 @@ import (
 // message is the body of a request on its way to a node: whole in memory,
 // whole in a spool file, or a stream. open may be called once for each try.
 type message struct {
-	data   []byte  // whole in memory
-	buf    *buffer // owner of data; nil if the garbage collector is
+	also   []interface{ close() } // what a stream reads besides the request's body
+	data   []byte                 // whole in memory
+	buf    *buffer                // owner of data; nil if the garbage collector is
 	spool  *os.File
 	stream *stream
 	length int64 // -1 = unknown
@@ -52,6 +53,9 @@ func (m *message) close() {
 	}
 	if m.stream != nil {
 		m.stream.shut()
+	}
+	for _, f := range m.also {
+		f.close()
 	}
 }
 

@@ -56,8 +56,11 @@ type Request struct {
 	// Once says that the body is a stream that cannot be sent twice.
 	Once bool
 
-	Version  soapcodec.Version
-	Timeouts Timeouts
+	Version soapcodec.Version
+	// Multipart says that the message has attachments, which framed nodes do not
+	// take: see [ErrMultipart].
+	Multipart bool
+	Timeouts  Timeouts
 }
 
 // Timeouts of one try (CONFIG.md backends.NAME.connect_timeout, .timeout).

@@ -78,13 +78,21 @@ func (t *tee) drop(n int) {
 //
 // It works in one of two places: behind the charset conversion, where the octets
 // given away are those that the decoder read, with its edits; or, raw, before
-// the content coding is removed, where they are the source's own.
+// the content coding is removed, where they are the source's own. What a related
+// gives, or is read by, passes raw too: its octets are edited already.
 type pass struct {
 	tee tee
 	dec *soapcodec.Decoder
 	raw bool
 
+	// rel is set for a message with attachments: its parts are checked by reading
+	// from, which is either what goes on, behind it, or rel itself, in front of it.
+	rel  *related
+	from io.Reader
+	room []byte
+
 	edits   bool // the decoder may make edits
+	edited  bool // it has made one
 	pending []soapcodec.Edit
 	with    []byte // what is left of the replacement being given away
 	done    bool   // every check has passed
@@ -136,6 +144,7 @@ func (p *pass) advance(upto int64) {
 func (p *pass) collect() {
 	if p.edits {
 		p.pending = append(p.pending, p.dec.TakeEdits()...)
+		p.edited = p.edited || len(p.pending) > 0
 	}
 }
 
@@ -153,7 +162,7 @@ func (p *pass) prime(n int64) error {
 }
 
 func (p *pass) step() {
-	err := p.dec.Step()
+	err := p.check()
 	if err == nil {
 		return
 	}
@@ -180,6 +189,26 @@ func (p *pass) step() {
 		}
 	}
 	p.done = true
+}
+
+// check takes one more piece of the message; io.EOF when every check has passed.
+func (p *pass) check() error {
+	if p.rel == nil {
+		return p.dec.Step()
+	}
+	if p.room == nil {
+		p.room = make([]byte, chunk)
+	}
+	_, err := p.from.Read(p.room)
+	return err
+}
+
+// checked is how many octets of an envelope were checked.
+func (p *pass) checked() int64 {
+	if p.rel != nil {
+		return p.rel.octets
+	}
+	return p.tee.total()
 }
 
 // limit is the offset before which octets may go.

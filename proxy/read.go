@@ -31,10 +31,14 @@ func (c *call) read() error {
 	}
 	switch {
 	case err != nil:
+	case !whole && c.ct.IsMultipart():
+		err = c.streamPackage(buf.detach(), lim)
 	case !whole:
 		err = c.readStream(buf.detach(), lim)
 	case len(buf.b) == 0:
 		err = c.readEmpty()
+	case c.ct.IsMultipart():
+		return c.readPackage(buf) // owns buf
 	default:
 		return c.readWhole(buf) // owns buf
 	}
@@ -254,7 +258,7 @@ func (r *counted) Read(p []byte) (int, error) {
 	n, err := r.pass.Read(p)
 	if err != nil && !r.done {
 		r.done = true
-		r.call.codec.Add(r.pass.tee.total())
+		r.call.codec.Add(r.pass.checked())
 		r.call.note(r.pass.dec.Facts())
 	}
 	return n, err

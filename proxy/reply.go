@@ -29,7 +29,7 @@ func (c *call) reply(resp *Response, node int) (*Reply, error) {
 	if resp.Framed {
 		ct, err, coding = soapcodec.ContentType{}, nil, codingIdentity
 	}
-	if err != nil || !ct.IsSOAP() || coding == codingUnknown {
+	if err != nil || !ct.IsSOAP() && (!ct.IsPackage() || c.ex.Framed) || coding == codingUnknown {
 		if resp.Length < 0 {
 			// Only reading tells whether there is a body at all.
 			var one [1]byte
@@ -39,7 +39,7 @@ func (c *call) reply(resp *Response, node int) (*Reply, error) {
 		}
 		return c.notSOAP(resp, node, errType(typ))
 	}
-	a := &answer{call: c, resp: resp, node: node, charset: ct.Charset, coding: coding}
+	a := &answer{call: c, resp: resp, node: node, ct: ct, charset: ct.Charset, coding: coding}
 	if c.ex.Framed {
 		return a.forFramed()
 	}
@@ -158,6 +158,7 @@ type answer struct {
 	*call
 	resp    *Response
 	node    int
+	ct      soapcodec.ContentType
 	charset string
 	coding  coding
 }
@@ -202,6 +203,9 @@ func (a *answer) forHTTP() (*Reply, error) {
 
 // checkWhole checks an answer that is whole in memory, with its coding still on.
 func (a *answer) checkWhole(dec *soapcodec.Decoder, raw []byte) error {
+	if a.ct.IsMultipart() {
+		return a.checkedPackage(dec, raw)
+	}
 	dec.SetOptions(a.route.check)
 	if a.coding != codingIdentity {
 		src := newBody(bytes.NewReader(raw), a.coding, a.route.replyLimits)
@@ -306,6 +310,9 @@ func timedOut(err error) bool {
 // stream passes an answer on that is too large for memory: prefix has been read
 // and is checked before the head of the reply is written.
 func (a *answer) stream(prefix []byte) (*Reply, error) {
+	if a.ct.IsMultipart() {
+		return a.streamPackage(prefix)
+	}
 	p := &pass{raw: true, dec: soapcodec.NewDecoder(a.route.check)}
 	p.tee = tee{src: io.MultiReader(bytes.NewReader(prefix), a.resp.Body), most: a.route.replyLimits.held(int64(len(prefix))), tooMuch: errTooLarge}
 	src := newBody(&p.tee, a.coding, a.route.replyLimits)

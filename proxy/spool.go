@@ -12,17 +12,26 @@ type spoolError struct{ err error }
 func (e *spoolError) Error() string { return fmt.Sprintf("proxy: spool: %v", e.err) }
 func (e *spoolError) Unwrap() error { return e.err }
 
-// spool reads r to its end into a file that has no name any more, so that
-// nothing is left behind however this process ends. The octets count as
-// checked once it has returned.
-func spool(dir string, r io.Reader) (f *os.File, n int64, err error) {
-	f, err = os.CreateTemp(dir, "gateway-spool-")
+// newSpool makes a file that has no name any more, so that nothing is left
+// behind however this process ends.
+func newSpool(dir string) (*os.File, error) {
+	f, err := os.CreateTemp(dir, "gateway-spool-")
 	if err != nil {
-		return nil, 0, &spoolError{err}
+		return nil, &spoolError{err}
 	}
 	if err := os.Remove(f.Name()); err != nil {
 		f.Close()
-		return nil, 0, &spoolError{err}
+		return nil, &spoolError{err}
+	}
+	return f, nil
+}
+
+// spool reads r to its end into a file. The octets count as checked once it has
+// returned.
+func spool(dir string, r io.Reader) (f *os.File, n int64, err error) {
+	f, err = newSpool(dir)
+	if err != nil {
+		return nil, 0, err
 	}
 	w := &spoolWriter{f: f}
 	n, err = io.Copy(w, struct{ io.Reader }{r})

@@ -61,6 +61,7 @@ type backend struct {
 	// needsLength: a framed node may get the message, so its length must be
 	// known before it is sent.
 	needsLength bool
+	framedOnly  bool // no node takes attachments
 }
 
 // Compile checks the options and builds the table. The error names every bad
@@ -104,6 +105,7 @@ func compileBackend(b *Backend) *backend {
 		c.urls = append(c.urls, parseNodeURL(n.Name()))
 	}
 	c.needsLength = c.framed()
+	c.framedOnly = !slices.ContainsFunc(c.urls, func(u nodeURL) bool { return !u.framed })
 	return c
 }
 

@@ -50,7 +50,7 @@ func (c *call) replyOptions() soapcodec.Options {
 // foreign reports whether the answer, of which the first octets are given, is
 // in another version than the caller spoke and has to be translated.
 func (a *answer) foreign(prefix []byte) bool {
-	if a.route.Translate == soapcodec.V0 || a.version == soapcodec.V0 {
+	if a.route.Translate == soapcodec.V0 || a.version == soapcodec.V0 || a.ct.IsMultipart() {
 		return false
 	}
 	src := newBody(bytes.NewReader(prefix), a.coding, a.route.replyLimits)

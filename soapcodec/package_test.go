@@ -90,9 +90,9 @@ func TestPackageReader(t *testing.T) {
 		{name: "folded fields in any case", ct: xop11, doc: pkg(rootPart("CONTENT-TYPE : application/xop+xml;\r\n\ttype=\"text/xml\"", "content-id:\r\n  <root@depot.test>"), image), want: good},
 		{name: "no type of the envelope in XOP", ct: xop11, doc: pkg(rootPart("Content-Type: application/xop+xml", "Content-ID: <root@depot.test>"), image), want: good},
 		{name: "dangling", ct: xop11, doc: pkg(xopRoot), want: `root 0 <root@depot.test> 234 octets; 1.1 {urn:depot}Scan dangling ["cid:img%2B1%40depot.test"]`},
-		{name: "base64", ct: xop11, doc: pkg("Content-Type: text/xml\r\nContent-Transfer-Encoding: BASE64\r\nContent-ID: <root@depot.test>\r\n\r\n"+
+		{name: "base64", ct: xop11, doc: pkg("Content-Type: text/xml\r\nContent-Transfer-Encoding: BASE64\r\nContent-ID: <root@depot.test>\r\n\r\n" +
 			"PGU6RW52ZWxvcGUgeG1sbnM6ZT0iaHR0cDovL3NjaGVtYXMueG1sc29hcC5vcmcv\r\nc29hcC9lbnZlbG9wZS8iPjxlOkJvZHkvPjwvZTpFbnZlbG9wZT4=\r\n"), want: `root 0 <root@depot.test> 86 octets; 1.1 {} dangling []`},
-		{name: "quoted-printable", ct: xop11, doc: pkg("Content-Type: text/xml\r\nContent-Transfer-Encoding: quoted-printable\r\nContent-ID: <root@depot.test>\r\n\r\n"+
+		{name: "quoted-printable", ct: xop11, doc: pkg("Content-Type: text/xml\r\nContent-Transfer-Encoding: quoted-printable\r\nContent-ID: <root@depot.test>\r\n\r\n" +
 			"<e:Envelope xmlns:e=3D\"http://schemas.xmlsoap.org/soap=\r\n/envelope/\"><e:Body/></e:Envelope>"), want: `root 0 <root@depot.test> 86 octets; 1.1 {} dangling []`},
 		{name: "an attachment in base64", ct: xop11, doc: pkg(xopRoot, "Content-Transfer-Encoding: base64\r\nContent-ID: <img+1@depot.test>\r\n\r\neA=="), want: `root 0 <root@depot.test> 234 octets; <img+1@depot.test> "x"; 1.1 {urn:depot}Scan dangling []`},
 		{name: "UTF-16", ct: xop11, doc: pkg("Content-Type: text/xml; charset=utf-16be\r\nContent-ID: <root@depot.test>\r\n\r\n" + "\x00" + strings.Join(strings.Split(`<e:Envelope xmlns:e="http://schemas.xmlsoap.org/soap/envelope/"><e:Body/></e:Envelope>`, ""), "\x00")), want: `root 0 <root@depot.test> 86 octets; 1.1 {} dangling []`},

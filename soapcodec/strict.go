@@ -36,6 +36,9 @@ const (
 	ruleBodyChildren
 	ruleTrailer
 	ruleArrayType
+	rulePackageType
+	rulePackageRoot
+	rulePackageInfo
 )
 
 var (
@@ -64,6 +67,9 @@ var strictTable = [...]StrictRule{
 	ruleBodyChildren:         {"R9981", in12, "envelope", "Body has at most one child"},
 	ruleTrailer:              {"R1011", in11, "envelope", "no element stands behind Body"},
 	ruleArrayType:            {"R2113", in11, "envelope", "there is no soapenc:arrayType attribute"},
+	rulePackageType:          {"RFC 2387 §3.1", inBoth, "HTTP", "the type parameter of multipart/related is the media type of the root"},
+	rulePackageRoot:          {"XOP 1.0 §5", inBoth, "HTTP", "the root is an envelope, or application/xop+xml with the type of one"},
+	rulePackageInfo:          {"XOP 1.0 §4.1", inBoth, "HTTP", "start-info is the type of the envelope in application/xop+xml"},
 }
 
 // StrictRules returns the rules that strict checking enforces, besides those that are

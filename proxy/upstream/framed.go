@@ -93,6 +93,9 @@ func (n *Framed) Send(ctx context.Context, req *proxy.Request) (*proxy.Response,
 }
 
 func (n *Framed) send(ctx context.Context, req *proxy.Request) (*proxy.Response, error) {
+	if req.Multipart {
+		return nil, &proxy.SendError{Class: proxy.NotSent, Permanent: true, Err: proxy.ErrMultipart}
+	}
 	if req.Length < 0 {
 		err := errors.New("upstream: a framed node needs to know the length")
 		return nil, &proxy.SendError{Class: proxy.NotSent, Permanent: true, Err: err}

@@ -1,0 +1,265 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"soapway/soapcodec"
+)
+
+// ErrMultipart is what a framed node wraps in its permanent [SendError] for a
+// message with attachments: it has no media type that could tell of them
+// (SPEC.md §3, "Framed").
+var ErrMultipart = errors.New("proxy: a framed node takes no multipart messages")
+
+// errForeign: an answer with attachments is in another version than the caller
+// spoke, and only single envelopes are translated.
+var errForeign = errors.New("proxy: an answer with attachments is not translated")
+
+// readPackage checks a message with attachments that is whole in memory, and
+// takes over buf.
+func (c *call) readPackage(buf *buffer) error {
+	dec := decoders.Get().(*soapcodec.Decoder)
+	defer decoders.Put(dec)
+	doc := buf.b
+	c.msg.buf, c.msg.data = buf, doc
+
+	r := c.cand.settled()
+	if r == nil || c.asksHead(r) {
+		lim := c.cand.limits()
+		m := newRelated(dec, soapcodec.Options{Limits: lim.XML}, lim, "").fromBytes(doc, c.ct)
+		var err error
+		if r, err = c.packageHead(m, r); err != nil {
+			return err
+		}
+	}
+	if err := c.choosePackage(r); err != nil {
+		return err
+	}
+	m := newRelated(dec, r.decode, r.limits, "").fromBytes(doc, c.ct)
+	err := m.check(nil)
+	c.codec.Add(m.octets)
+	if err != nil {
+		return c.messageError(err, dec)
+	}
+	c.take(dec.Facts())
+	if r.stores() {
+		if err := refuseSequence(dec.Facts()); err != nil {
+			return err
+		}
+	}
+	if r.edits() || m.changed {
+		// Only now is it known whether the charset or a signature stands in the way.
+		out := newBuffer()
+		canonical := r.canonizes(dec.Facts())
+		m := newRelated(dec, r.decode, r.limits, c.h.opt.SpoolDir).fromBytes(doc, c.ct)
+		m.edits, m.canonical = r.edits(), canonical
+		err := m.check(out)
+		m.close()
+		if err != nil {
+			out.release()
+			return c.messageError(err, dec)
+		}
+		c.changed = c.changed || !bytes.Equal(out.b, doc)
+		buf.release()
+		c.msg.buf, c.msg.data = out, out.b
+	}
+	c.msg.length = int64(len(c.msg.data))
+	return nil
+}
+
+// asksHead reports whether the head of the envelope must be known before any
+// octet of a message with attachments goes on.
+func (c *call) asksHead(r *route) bool {
+	return c.proofOpen || r.Strict || r.late() || r.Translate != soapcodec.V0
+}
+
+// packageHead reads a message with attachments as far as the head of its
+// envelope, and answers what depends on that. r is the route, nil if the
+// envelope chooses it. Nothing but m.dec's facts is left of m.
+func (c *call) packageHead(m *related, r *route) (*route, error) {
+	if err := m.head(); err != nil {
+		return nil, c.messageError(err, m.dec)
+	}
+	f := m.dec.Facts()
+	c.version = f.Version
+	if !c.ct.HasAction {
+		c.ct.Action, c.ct.HasAction = m.pkg.Action()
+	}
+	if r == nil {
+		var err error
+		if r, err = c.routeByFacts(f); err != nil {
+			return nil, err
+		}
+	}
+	c.choose(r)
+	if err := c.prove(m.kept.Bytes(), f); err != nil {
+		return nil, err
+	}
+	if r.Strict {
+		c.charset, c.agrees = m.charset, m.agrees
+		root, _ := m.pkg.Root()
+		if fault := soapcodec.CheckStrictPackage(f.Version, c.ct, &root); fault != nil {
+			return nil, fault
+		}
+		if err := c.checkStrict(); err != nil {
+			return nil, err
+		}
+	}
+	if r.Translate != soapcodec.V0 && f.Version != r.Translate {
+		return nil, refuse(statusMediaType, "") // only single envelopes are translated
+	}
+	return r, nil
+}
+
+// choosePackage is choose for a message with attachments, which a backend of
+// framed nodes alone does not take.
+func (c *call) choosePackage(r *route) error {
+	c.choose(r)
+	if r.backend.framedOnly {
+		return refuse(statusMediaType, "")
+	}
+	return nil
+}
+
+// streamPackage begins to check a message with attachments of which prefix has
+// been read. It returns once the route is known and the first octets have passed
+// the checks.
+//
+// Where something depends on the envelope, all that comes before its first
+// element must be read first: parts in front of the root may be large, so they
+// wait in a file.
+func (c *call) streamPackage(prefix []byte, lim Limits) error {
+	dec := soapcodec.NewDecoder(soapcodec.Options{})
+	rest := io.Reader(c.src)
+	r := c.cand.settled()
+	if r == nil || c.asksHead(r) {
+		rec := &recorder{src: c.src, dir: c.h.opt.SpoolDir}
+		c.msg.also = append(c.msg.also, rec)
+		m := newRelated(dec, soapcodec.Options{Limits: lim.XML}, lim, "").
+			from(io.MultiReader(bytes.NewReader(prefix), rec), c.ct)
+		var err error
+		if r, err = c.packageHead(m, r); err != nil {
+			return err
+		}
+		rest = rec.again()
+	}
+	if err := c.choosePackage(r); err != nil {
+		return err
+	}
+	if r.stores() {
+		if c.large {
+			return errTooLarge
+		}
+		return ErrStoreBusy
+	}
+	c.src.limit(r.limits)
+	m := newRelated(dec, r.decode, r.limits, c.h.opt.SpoolDir).
+		from(io.MultiReader(bytes.NewReader(prefix), rest), c.ct)
+	m.edits, m.canonical = r.edits(), r.Normalize == soapcodec.Canonical
+	c.msg.also = append(c.msg.also, m)
+	p := &pass{raw: true, dec: dec, rel: m}
+	p.tee = tee{src: m, most: r.limits.held(max(lim.Buffer, int64(len(prefix)))), tooMuch: headFault}
+	p.from = &p.tee
+	if err := p.prime(int64(len(prefix))); err != nil {
+		return c.messageError(err, dec)
+	}
+	c.take(dec.Facts())
+	c.canonical = m.canonized
+
+	// As long as the root is ahead nobody knows whether its charset is UTF-8.
+	c.changed = m.changed || r.edits() || m.state == rootAhead
+	c.msg.length = -1
+	if !c.decoded && !c.changed {
+		c.msg.length = c.ex.Length
+	}
+	out := &counted{pass: p, call: c}
+	if r.backend.needsLength && c.msg.length < 0 {
+		f, n, err := spool(c.h.opt.SpoolDir, out)
+		if err != nil {
+			return c.messageError(err, dec)
+		}
+		c.msg.spool, c.msg.length = f, n
+		return nil
+	}
+	c.msg.stream = &stream{r: out}
+	return nil
+}
+
+// fillPackage is fill for a message with attachments: what a try writes goes
+// into its root.
+func (c *call) fillPackage(req *Request, opt soapcodec.Options) error {
+	edit := func(dec *soapcodec.Decoder) *related {
+		m := newRelated(dec, opt, c.route.limits, c.h.opt.SpoolDir)
+		m.edits = true
+		return m
+	}
+	if c.msg.stream == nil && c.msg.spool == nil {
+		dec := decoders.Get().(*soapcodec.Decoder)
+		defer decoders.Put(dec)
+		m := edit(dec).fromBytes(c.msg.data, c.ct)
+		defer m.close()
+		out := new(buffer)
+		if err := m.check(out); err != nil {
+			return err
+		}
+		req.Length = int64(len(out.b))
+		req.Body = func() (io.ReadCloser, error) { return &memoryReader{data: out.b}, nil }
+		return nil
+	}
+	req.Length = -1
+	req.Body = func() (io.ReadCloser, error) {
+		body, err := c.msg.open()
+		if err != nil {
+			return nil, err
+		}
+		return &relatedBody{edit(soapcodec.NewDecoder(opt)).from(body, c.ct), body}, nil
+	}
+	return nil
+}
+
+// checkedPackage is checkWhole for an answer with attachments.
+func (a *answer) checkedPackage(dec *soapcodec.Decoder, raw []byte) error {
+	m := newRelated(dec, a.route.check, a.route.replyLimits, "")
+	if a.coding == codingIdentity {
+		m.fromBytes(raw, a.ct)
+	} else {
+		m.from(newBody(bytes.NewReader(raw), a.coding, a.route.replyLimits), a.ct)
+	}
+	err := m.check(nil)
+	a.codec.Add(m.octets)
+	if err == nil {
+		err = a.spoken(dec.Facts())
+	}
+	return err
+}
+
+// spoken refuses an answer with attachments in another version than the
+// caller's, where the route translates. As long as the version is not known it
+// may be another.
+func (a *answer) spoken(f *soapcodec.Facts) error {
+	if a.route.Translate != soapcodec.V0 && a.version != soapcodec.V0 && f.Version != a.version {
+		return errForeign
+	}
+	return nil
+}
+
+// streamPackage is stream for an answer with attachments.
+func (a *answer) streamPackage(prefix []byte) (*Reply, error) {
+	lim := a.route.replyLimits
+	p := &pass{raw: true, dec: soapcodec.NewDecoder(a.route.check)}
+	p.tee = tee{src: io.MultiReader(bytes.NewReader(prefix), a.resp.Body), most: lim.held(int64(len(prefix))), tooMuch: errTooLarge}
+	p.rel = newRelated(p.dec, a.route.check, lim, "").from(newBody(&p.tee, a.coding, lim), a.ct)
+	p.from = p.rel
+	if err := p.prime(int64(len(prefix))); err != nil {
+		return a.failed(err)
+	}
+	if err := a.spoken(p.dec.Facts()); err != nil {
+		return a.failed(err)
+	}
+	r := a.good(p.dec.Facts())
+	r.Body = &replyBody{call: a.call, r: &counted{pass: p, call: a.call}}
+	r.Length = a.resp.Length
+	return r, nil
+}
