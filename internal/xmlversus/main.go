@@ -77,17 +77,20 @@ func compare(w io.Writer, pure, peers string, rounds int, slice time.Duration) (
 		return err
 	}
 	all := promises(r, vector)
-	for _, what := range []struct{ process, id, family string }{
-		{goUsual, "scan", order2k},
-		{goUsual, "scan", orders1m},
-		{goPure, "scan", order2k},
-		{goUsual, "decode", envelope1k},
+	for _, what := range []struct {
+		process, id, family string
+		none                bool // promised; a decoder may keep a value that is the message's own, its MessageID
+	}{
+		{goUsual, "scan", order2k, true},
+		{goUsual, "scan", orders1m, true},
+		{goPure, "scan", order2k, true},
+		{goUsual, "decode", envelope1k, false},
 	} {
 		n, err := children[what.process].allocs(what.id, what.family)
 		if err != nil {
 			return err
 		}
-		all = append(all, promise{name: what.family + ":" + what.id + ":allocations:" + what.process, got: n, atMost: true})
+		all = append(all, promise{name: what.family + ":" + what.id + ":allocations:" + what.process, got: n, atMost: what.none})
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "name\tratio\tmust\tgoal\tverdict")
