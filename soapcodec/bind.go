@@ -137,11 +137,13 @@ func Unmarshal(envelope []byte, v any) error {
 		}
 		return err
 	}
-	facts, err := Decode(doc, Options{})
-	if err != nil {
+	b := binders.Get().(*binder)
+	defer b.release()
+	b.d.ResetBytes(doc)
+	if err := b.d.Finish(); err != nil {
 		return err
 	}
-	s := xmlstream.NewScanner(xmlstream.Limits{})
+	facts, s := b.d.Facts(), b.s
 	s.ResetBytes(doc)
 	switch ok, err := toBody(s, facts.Version); {
 	case err != nil:
@@ -152,6 +154,23 @@ func Unmarshal(envelope []byte, v any) error {
 		return ErrEmptyBody
 	}
 	return newBindReader(s, len(doc)).root(target)
+}
+
+// binder is what decoding a message takes: one pass to check it, one to read.
+type binder struct {
+	d *Decoder
+	s *xmlstream.Scanner
+}
+
+var binders = sync.Pool{New: func() any {
+	return &binder{NewDecoder(Options{}), xmlstream.NewScanner(xmlstream.Limits{})}
+}}
+
+// release gives b back without the message.
+func (b *binder) release() {
+	b.d.ResetBytes(nil)
+	b.s.ResetBytes(nil)
+	binders.Put(b)
 }
 
 func targetOf(v any) (reflect.Value, error) {

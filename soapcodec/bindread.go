@@ -76,8 +76,10 @@ func (r *bindReader) take(n int) error {
 // element decodes the element at whose start tag the scanner stands into v, and
 // leaves it at the end tag. field is nil for the root.
 func (r *bindReader) element(v reflect.Value, field *bindField) error {
-	list := v.Kind() == reflect.Slice && !isTextual(v.Type()) && !isOctets(v.Type())
-	if !list && r.isNil() {
+	if v.Kind() == reflect.Slice && classOf(v.Type()) == classList {
+		return r.more(v, field)
+	}
+	if r.isNil() {
 		v.SetZero()
 		return r.skip()
 	}
@@ -97,18 +99,15 @@ func (r *bindReader) element(v reflect.Value, field *bindField) error {
 		}
 		v = v.Elem()
 	}
-	t := v.Type()
-	switch {
-	case isTextual(t):
+	switch classOf(v.Type()) {
+	case classTextual, classScalar:
 		return r.scalar(v)
-	case hasXMLMethods(t):
-		return r.fail(errTagXMLMethods)
-	case t.Kind() == reflect.Struct:
+	case classStruct:
 		return r.structure(v)
-	case isScalar(t):
-		return r.scalar(v)
-	case t.Kind() == reflect.Slice:
+	case classList:
 		return r.more(v, field)
+	case classMethods:
+		return r.fail(errTagXMLMethods)
 	}
 	return r.fail(errTagUnsupported)
 }

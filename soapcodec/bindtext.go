@@ -27,8 +27,10 @@ func setText(v reflect.Value, text []byte) error {
 	if v.Type() == timeType {
 		return setTime(v, text)
 	}
-	if v.CanAddr() && reflect.PointerTo(v.Type()).Implements(textUnmarshaler) {
-		return v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText(text)
+	if classOf(v.Type()) == classTextual && v.CanAddr() {
+		if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+			return u.UnmarshalText(text)
+		}
 	}
 	switch v.Kind() {
 	case reflect.String:
@@ -151,18 +153,17 @@ func textOf(v reflect.Value) (string, error) {
 
 // marshalerOf returns v as a TextMarshaler, by its address if need be.
 func marshalerOf(v reflect.Value) (encoding.TextMarshaler, bool) {
-	if v.Type().Implements(textMarshaler) {
-		m, ok := v.Interface().(encoding.TextMarshaler)
-		return m, ok
+	if classOf(v.Type()) != classTextual {
+		return nil, false
 	}
-	if reflect.PointerTo(v.Type()).Implements(textMarshaler) {
-		if !v.CanAddr() {
-			c := reflect.New(v.Type())
-			c.Elem().Set(v)
-			v = c.Elem()
-		}
-		m, ok := v.Addr().Interface().(encoding.TextMarshaler)
-		return m, ok
+	if m, ok := v.Interface().(encoding.TextMarshaler); ok {
+		return m, true
 	}
-	return nil, false
+	if !v.CanAddr() {
+		c := reflect.New(v.Type())
+		c.Elem().Set(v)
+		v = c.Elem()
+	}
+	m, ok := v.Addr().Interface().(encoding.TextMarshaler)
+	return m, ok
 }

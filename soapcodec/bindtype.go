@@ -3,6 +3,7 @@ package soapcodec
 import (
 	"encoding"
 	"reflect"
+	"sync"
 	"time"
 )
 
@@ -58,6 +59,43 @@ func checkElementType(t reflect.Type) error {
 		return errTagUnsupported
 	}
 	return nil
+}
+
+// bindClass is how values of a type are read and written.
+type bindClass uint8
+
+const (
+	classOther   bindClass = iota + 1 // not at all
+	classMethods                      // by methods of encoding/xml, so not at all
+	classTextual                      // by their own MarshalText and UnmarshalText
+	classScalar
+	classStruct
+	classList // one element for each
+)
+
+// bindClasses remembers classes: asking what a type implements takes longer than
+// reading a number.
+var bindClasses sync.Map // reflect.Type to bindClass
+
+func classOf(t reflect.Type) bindClass {
+	if c, ok := bindClasses.Load(t); ok {
+		return c.(bindClass)
+	}
+	c := classOther
+	switch {
+	case isTextual(t):
+		c = classTextual
+	case hasXMLMethods(t):
+		c = classMethods
+	case isScalar(t):
+		c = classScalar
+	case t.Kind() == reflect.Struct:
+		c = classStruct
+	case t.Kind() == reflect.Slice:
+		c = classList
+	}
+	bindClasses.Store(t, c)
+	return c
 }
 
 // isTextual reports whether values of t write and read themselves as text.

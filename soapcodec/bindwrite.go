@@ -62,11 +62,10 @@ func (w *bindWriter) element(v reflect.Value, field *bindField, around bindName)
 		return &BindError{Err: errNotOne}
 	}
 	t := v.Type()
-	textual := isTextual(t)
-	switch {
-	case !textual && hasXMLMethods(t):
+	switch classOf(t) {
+	case classMethods:
 		return &BindError{Err: errTagXMLMethods}
-	case !textual && t.Kind() == reflect.Slice && !isOctets(t):
+	case classList:
 		if field == nil {
 			return &BindError{Err: errNotOne}
 		}
@@ -76,7 +75,7 @@ func (w *bindWriter) element(v reflect.Value, field *bindField, around bindName)
 			}
 		}
 		return nil
-	case !textual && t.Kind() == reflect.Struct:
+	case classStruct:
 		return w.structure(v, field, around)
 	}
 	text, err := textOf(v)
