@@ -3,7 +3,10 @@ package soapcodec
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/iotest"
 )
@@ -117,5 +120,27 @@ func TestStrictHead(t *testing.T) {
 		if rule, _ := h.broken(); tt.rule == none && rule != ruleLabels {
 			t.Errorf("Check(%+v): got %v, want %v", h, rule, ruleLabels)
 		}
+	}
+}
+
+// TestStrictRulesAreDocumented: the table of the documentation is that of the
+// code.
+func TestStrictRulesAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../docs/specifications.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(doc), "| rule | SOAP | about | what must be |\n|---|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var want strings.Builder
+	for _, r := range StrictRules() {
+		versions := make([]string, len(r.Versions))
+		for i, v := range r.Versions {
+			versions[i] = v.String()
+		}
+		fmt.Fprintf(&want, "| %s | %s | %s | %s |\n", r.ID, strings.Join(versions, ", "), r.Where, r.What)
+	}
+	if got := strings.TrimSpace(table) + "\n"; got != want.String() {
+		t.Errorf("docs/specifications.md has\n%s, want\n%s", got, want.String())
 	}
 }
