@@ -11,7 +11,7 @@ import (
 // caseChecks holds, for each case, the expectations that only prose states,
 // each as an assertion. The keys are paths of leaves in the case's expect (see
 // flatten). Entries are in checks_NN_test.go, by kind.
-var caseChecks = merge(charsetChecks, mediaTypeChecks, namespaceChecks, syntaxChecks, securityChecks, envelopeChecks, faultChecks, httpChecks, limitChecks, framedChecks, queueChecks, sessionChecks, signatureChecks, messagingChecks)
+var caseChecks = merge(charsetChecks, mediaTypeChecks, parcelChecks, namespaceChecks, syntaxChecks, securityChecks, envelopeChecks, faultChecks, httpChecks, limitChecks, framedChecks, queueChecks, sessionChecks, signatureChecks, messagingChecks)
 
 // drivers are for cases that need more than one POST per variant.
 var drivers = map[string]driver{

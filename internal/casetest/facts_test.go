@@ -33,13 +33,25 @@ func (e *evaluation) facts(path string, v any) {
 		}
 		return
 	}
+	var parcel *parcel
+	if mediaType(ctype) == "multipart/related" {
+		var err error
+		if parcel, err = openParcel(body, ctype); err != nil {
+			e.failf("%s: %v", path, err)
+			return
+		}
+		body, ctype = parcel.root.body, parcel.root.ctype
+	}
 	doc, err := document(body, ctype)
 	if err != nil {
 		e.failf("%s: %v", path, err)
 		return
 	}
 	for k, want := range x {
-		got, known := factOf(doc, body, ctype, k)
+		got, known := parcel.factOf(k, want)
+		if !known {
+			got, known = factOf(doc, body, ctype, k)
+		}
 		if !known {
 			continue
 		}
