@@ -14,7 +14,7 @@ import (
 // PackageError is what is wrong with a multipart message, apart from its root,
 // with the place.
 type PackageError struct {
-	Offset int64 // of the octet where it was noticed, from the start of the message
+	Offset int64 // of the octet where it was noticed, from the start of the message; 0 with a Part: somewhere in it
 	Part   int   // number of the part, from 1; 0 before the first
 	Err    error // the reason, a sentence without capital and full stop
 }
@@ -26,8 +26,11 @@ func (e *PackageError) Error() string { return e.Err.Error() + e.place() }
 func (e *PackageError) Unwrap() error { return e.Err }
 
 func (e *PackageError) place() string {
-	if e.Part == 0 {
+	switch {
+	case e.Part == 0:
 		return fmt.Sprintf(", at octet %d", e.Offset)
+	case e.Offset == 0:
+		return fmt.Sprintf(", part %d", e.Part)
 	}
 	return fmt.Sprintf(", at octet %d, part %d", e.Offset, e.Part)
 }
@@ -219,19 +222,18 @@ func (t *transferReader) Read(p []byte) (int, error) {
 	if t.src.err != nil && t.src.err != io.EOF {
 		return n, t.src.err
 	}
-	return n, &Error{Code: CodePackage, Err: &PackageError{Offset: t.src.n, Part: t.part, Err: errTransferred}}
+	// How far src has been read says how the octets came, not where the fault is.
+	return n, &Error{Code: CodePackage, Err: &PackageError{Part: t.part, Err: errTransferred}}
 }
 
-// errKeeper remembers how its reader ended, and how much it gave.
+// errKeeper remembers how its reader ended.
 type errKeeper struct {
 	r   io.Reader
-	n   int64
 	err error
 }
 
 func (k *errKeeper) Read(p []byte) (int, error) {
 	n, err := k.r.Read(p)
-	k.n += int64(n)
 	if err != nil {
 		k.err = err
 	}
