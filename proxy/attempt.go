@@ -142,7 +142,11 @@ func (c *call) try(b *backend, i int, req *Request) (*Response, error) {
 		held := time.AfterFunc(time.Until(c.until), func() { cancel(errHeld) })
 		defer held.Stop()
 	}
-	resp, err := b.Nodes[i].Send(ctx, req)
+	var resp *Response
+	req, err := c.packed(b, i, req)
+	if err == nil {
+		resp, err = b.Nodes[i].Send(ctx, req)
+	}
 	e := AttemptEvent{
 		ID: c.ex.ID, Route: c.route.Name, Backend: b.Name, Node: c.node,
 		Duration: time.Since(began),

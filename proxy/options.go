@@ -248,6 +248,10 @@ type Backend struct {
 	// that is at a node of this backend.
 	Follow bool
 
+	// Compress is the content coding of requests towards HTTP nodes. Default:
+	// none.
+	Compress Compress
+
 	// HostClient sends the caller's Host instead of that of the node's URL.
 	HostClient bool
 }

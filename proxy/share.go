@@ -33,7 +33,7 @@ func (b *backend) share(i int) int64 {
 func (c *call) failedTry(i int, err *SendError) {
 	b := c.route.backend
 	switch {
-	case b.Health == nil, err.Source, err.Permanent, errors.Is(err, ErrNoConnection):
+	case b.Health == nil, err.Source, err.Permanent, errors.Is(err, ErrNoConnection), errors.Is(err, errHeld):
 	case c.ctx.Err() != nil, c.msg.failure() != nil:
 	default:
 		b.Health.Failed(i, oneLine(err.Error()))

@@ -38,6 +38,10 @@ func weights(nodes []config.Node) []int {
 	return w
 }
 
+var compressions = map[config.Compress]proxy.Compress{
+	config.CompressGzip: proxy.CompressGzip, config.CompressZstd: proxy.CompressZstd,
+}
+
 // places are those at a backend, nil if their number is not bounded.
 func places(c *config.Backend) *proxy.Places {
 	if c.MaxConcurrency.None() {

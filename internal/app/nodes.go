@@ -161,6 +161,7 @@ func (b *builder) add(key, name string, c *config.Backend) {
 		Headers:    reveal(c.Headers),
 		HostClient: c.Host == config.HostClient,
 		Follow:     c.Redirects == config.RedirectsFollow,
+		Compress:   compressions[c.Compress],
 	}}
 }
 
