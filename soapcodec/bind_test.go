@@ -201,7 +201,8 @@ func TestUnmarshalValues(t *testing.T) {
 		}), struct {
 			V []*int `xml:"v"`
 		}{[]*int{new(1), nil, new(3)}}},
-		{"any attributes", `<a xmlns:p="urn:p" a="1" b="2" p:a="3" p:c="4"/>`, new(anyAttrs), anyAttrs{"3", []BindAttr{{QName{"", "b"}, "2"}, {QName{"urn:p", "c"}, "4"}}}},
+		{"any attributes", `<a xmlns:p="urn:p" a="1" b="2" p:a="3" p:c="4"/>`, new(anyAttrs), anyAttrs{"1", []BindAttr{{QName{"", "b"}, "2"}, {QName{"urn:p", "a"}, "3"}, {QName{"urn:p", "c"}, "4"}}}},
+		{"an attribute in a namespace", `<a xmlns:p="urn:p" p:a="3"/>`, new(anyAttrs), anyAttrs{A: "3"}},
 		{"xml.Attr", `<a xmlns:p="urn:p" p:c="4"/>`, new(stdAttrs), stdAttrs{Attrs: []xml.Attr{{Name: xml.Name{Space: "urn:p", Local: "c"}, Value: "4"}}}},
 		{"exact", `<a xmlns:u="urn:u"><v>1</v><u:v>2</u:v><x:v xmlns:x="x">3</x:v><u:w>4</u:w></a>`, new(exact), exact{"1", "2", "4"}},
 		{"interface", `<a><v>7</v></a>`, &face{&held}, face{new(7)}},
@@ -413,6 +414,11 @@ func TestFaultError(t *testing.T) {
 	}
 }
 
+type BindSelf struct {
+	*BindSelf
+	X int `xml:"x"`
+}
+
 // A message can't make values that are out of all proportion to it.
 func TestBindBounded(t *testing.T) {
 	type wide struct {
@@ -453,6 +459,20 @@ func TestBindBounded(t *testing.T) {
 	r.R = r
 	if _, err := Marshal(V11, r); !errors.Is(err, errTooDeep) {
 		t.Errorf("a ring: got %v", err)
+	}
+	var self any
+	self = &self
+	if _, err := Marshal(V11, self); !errors.Is(err, errTooDeep) {
+		t.Errorf("a pointer to itself: got %v", err)
+	}
+	if err := Unmarshal(inEnvelope(V11, "<a/>"), self); !errors.Is(err, errTooDeep) {
+		t.Errorf("a pointer to itself: got %v", err)
+	}
+
+	// A type that embeds itself has the fields of one.
+	var e BindSelf
+	if err := Unmarshal(inEnvelope(V11, "<a><x>1</x></a>"), &e); err != nil || e.X != 1 || e.BindSelf != nil {
+		t.Errorf("a type that embeds itself: got %+v, %v", e, err)
 	}
 }
 

@@ -83,7 +83,10 @@ func (r *bindReader) element(v reflect.Value, field *bindField) error {
 		v.SetZero()
 		return r.skip()
 	}
-	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+	for steps := 0; v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface; steps++ {
+		if steps > maxBindDepth {
+			return r.fail(errTooDeep) // a pointer to itself
+		}
 		if v.Kind() == reflect.Interface {
 			if e := v.Elem(); e.Kind() == reflect.Pointer && !e.IsNil() {
 				v = e.Elem()
@@ -276,6 +279,9 @@ func (r *bindReader) attributes(v reflect.Value, plan *bindPlan) error {
 			if f.local != string(a.Name.Local) || !f.matches(a.Name.Space) {
 				continue
 			}
+			if !f.exact && len(a.Name.Space) > 0 && hasPlain(attrs, a.Name.Local) {
+				continue
+			}
 			taken = true
 			to, err := r.fieldOf(v, f)
 			if err != nil {
@@ -296,6 +302,16 @@ func (r *bindReader) attributes(v reflect.Value, plan *bindPlan) error {
 		}
 	}
 	return nil
+}
+
+// hasPlain reports whether an attribute in no namespace has that name.
+func hasPlain(attrs []xmlstream.Attr, local []byte) bool {
+	for i := range attrs {
+		if n := &attrs[i].Name; len(n.Space) == 0 && string(n.Local) == string(local) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *bindReader) attribute(v reflect.Value, a *xmlstream.Attr) error {

@@ -49,7 +49,10 @@ func (w *bindWriter) element(v reflect.Value, field *bindField, around bindName)
 		return &BindError{Err: errTooDeep}
 	}
 	defer func() { w.deep-- }()
-	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+	for steps := 0; v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface; steps++ {
+		if steps > maxBindDepth {
+			return &BindError{Err: errTooDeep} // a pointer to itself
+		}
 		if v.IsNil() {
 			if field == nil {
 				return &BindError{Err: errNotOne}

@@ -60,7 +60,8 @@
 //   - Booleans are true, false, 1 and 0; numbers are those of XML Schema, with
 //     INF and NaN; a time.Time is an xs:dateTime or xs:date, in UTC if it has no
 //     zone. Empty text is zero and false.
-//   - Any attribute is a [BindAttr]. Namespace declarations are no attributes.
+//   - Any attribute is a [BindAttr]. Namespace declarations are no attributes. Of
+//     two attributes of a name the one in no namespace counts.
 //   - What can't be written as XML is an error and never mended. Marshaler and
 //     Unmarshaler of encoding/xml, arrays, maps and channels have no form.
 //   - An interface is read only where it holds a pointer.

@@ -417,8 +417,9 @@ func compareAttrs(a, b *Attr) int {
 
 // WriteDocument reads s from its next token to the end of the document and
 // writes the canonical form to w. What s refuses, and what w fails with, comes
-// out as it is. c must have been reset.
+// out as it is.
 func (c *Canonicalizer) WriteDocument(w io.Writer, s *Scanner) error {
+	c.Reset()
 	c.out = c.out[:0]
 	for {
 		if _, err := s.Next(); err == io.EOF {
