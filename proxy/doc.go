@@ -32,6 +32,10 @@
 // One that is to be stored is in memory as a whole, up to [MaxStored]; those
 // above Buffer are bounded in number.
 //
+// Of a message with attachments the root is the envelope; the other parts pass
+// through as they are, whatever their size ([related]). What stands in front of a
+// root that must be known first waits in a file.
+//
 // # Choices
 //
 // Where the contract leaves room, these hold. A prefix condition "/a/*" also

@@ -70,6 +70,13 @@
 // message, counted without their text; values that are written nest at most 250
 // deep.
 //
+// # Attachments
+//
+// A [Package] takes a multipart/related message apart without losing an octet and
+// knows its root; a [PackageReader] checks the envelope in it while its user
+// reads the parts (MTOM, XOP, SOAP with Attachments). What is a delimiter to one
+// receiver and content to another is refused.
+//
 // # Limits
 //
 // Besides [xmlstream.Limits]: at most 1024 header blocks, and at most 4 KiB in
@@ -105,6 +112,7 @@
 //   - Web Services Security: SOAP Message Security 1.0
 //   - WS-I BP 1.1 and BP 2.0, as far as strictTable has their rules
 //   - RFC 9110 §5.6, §8.3; RFC 7303
+//   - RFC 2045, RFC 2046 §5.1, RFC 2387, RFC 2392; XOP 1.0 §4, §5
 //
 // Deviations, all of them lenient towards what is received:
 //
