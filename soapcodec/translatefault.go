@@ -411,8 +411,9 @@ func faultCode12(code QName) (value string, sub QName) {
 }
 
 // faultCode11 translates code and subcodes of a SOAP 1.2 fault. Codes of
-// WS-Security and WS-Addressing stand alone in SOAP 1.1, as those say; other subcodes
-// become the dotted part, which keeps the class for who looks no further.
+// WS-Security and WS-Addressing stand alone in SOAP 1.1, as those say, where their
+// class is that of the code; other subcodes become the dotted part, which keeps
+// the class for who looks no further.
 func faultCode11(code QName, subcodes []QName) QName {
 	base := ""
 	switch code.Local {
@@ -435,7 +436,7 @@ func faultCode11(code QName, subcodes []QName) QName {
 	if first.Space == NS11 && strings.HasPrefix(first.Local, base+".") {
 		return first
 	}
-	if isSpecified(first) {
+	if isSpecified(first) && isSenderCode(first) == (base == "Client") {
 		return first
 	}
 	var local strings.Builder
