@@ -113,7 +113,7 @@ func (s *Scanner) findForm(b []byte, p int) (id uint8, end int) {
 		if id == 0 {
 			break
 		}
-		if end := s.match(&m.list[id], b, p); end != 0 {
+		if end := s.matchValues(&m.list[id], b, p); end != 0 {
 			return id, end
 		}
 	}

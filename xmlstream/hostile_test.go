@@ -66,6 +66,22 @@ func TestLinearTime(t *testing.T) {
 			d := n / 38
 			return strings.Repeat("<a xmlns:p='u' xmlns:q='v'>", d) + strings.Repeat("</a>", d)
 		}, false},
+		{"tags that are learnt and never come again", func(n int) string {
+			return "<r>" + list(n/24, func(i int) string { return fmt.Sprintf("<a%07d/><a%07d/>", i, i) }) + "</r>"
+		}, true},
+		{"one name in ever new forms", func(n int) string {
+			return "<r>" + list(n/16, func(i int) string { return fmt.Sprintf("<a b%07d=''/>", i) }) + "</r>"
+		}, true},
+		{"ever new declarations", func(n int) string {
+			return "<r>" + list(n/32, func(i int) string { return fmt.Sprintf("<p:a xmlns:p='u%07d' p:b=''/>", i) }) + "</r>"
+		}, true},
+		{"forms that nearly match", func(n int) string {
+			long := strings.Repeat("v", 900)
+			return "<r>" + list(n/1000, func(i int) string { return fmt.Sprintf("<a xmlns:p='%s' b='%s' c%d=''/>", long, "", i%7) }) + "</r>"
+		}, false},
+		{"values that end in what needs care", func(n int) string {
+			return "<r>" + list(n/120, func(i int) string { return "<a b='" + strings.Repeat("v", 100) + "&amp;'/>" }) + "</r>"
+		}, true},
 		{"long equal-looking namespaces", func(n int) string {
 			// Attributes that differ in nothing but the last octet of a long URI.
 			k := int(math.Sqrt(float64(n)))

@@ -33,8 +33,13 @@ func (s *Scanner) Next() (Kind, error) {
 	switch s.after {
 	case afterContent:
 	case afterEnd:
-		s.pop()
-		if len(s.open) == 0 {
+		n := len(s.open) - 1
+		e := &s.open[n]
+		s.open, s.names = s.open[:n], s.names[:e.name.start]
+		if e.mark != len(s.scope.bindings) {
+			s.scope.truncate(e.mark)
+		}
+		if n == 0 {
 			s.tok = p
 			return s.settle(s.content())
 		}
@@ -213,7 +218,12 @@ func (s *Scanner) quickTag(b []byte, p int) bool {
 	guess := &m.follow[m.trail%uint(len(m.follow))]
 	id := *guess
 	f := &m.list[id]
-	end := s.match(f, b, p)
+	end := 0
+	if f.cuts > 0 {
+		end = s.matchValues(f, b, p)
+	} else if o := m.octets[f.start:f.end]; len(b)-p >= len(o) && string(b[p:p+len(o)]) == string(o) {
+		end = p + len(o)
+	}
 	if end == 0 {
 		if id, end = s.findForm(b, p); end == 0 {
 			return false
@@ -253,16 +263,9 @@ func (s *Scanner) quickTag(b []byte, p int) bool {
 	return true
 }
 
-// match returns the end of the tag at p if it has form f, else 0.
-func (s *Scanner) match(f *form, b []byte, p int) int {
+// matchValues returns the end of the tag at p if it has form f, else 0.
+func (s *Scanner) matchValues(f *form, b []byte, p int) int {
 	m := &s.forms
-	if f.cuts == 0 {
-		o := m.octets[f.start:f.end]
-		if end := p + len(o); end <= len(b) && string(b[p:end]) == string(o) {
-			return end
-		}
-		return 0
-	}
 	from, k := f.start, 0
 	for i := f.attrs; i < f.attrsEnd; i++ {
 		a := &m.attrs[i]

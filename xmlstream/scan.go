@@ -229,16 +229,6 @@ func (s *Scanner) push() *element {
 	return &s.open[n]
 }
 
-// pop closes the innermost element, which the last End token ended.
-func (s *Scanner) pop() {
-	e := s.open[len(s.open)-1]
-	s.open = s.open[:len(s.open)-1]
-	s.names = s.names[:e.name.start]
-	if e.mark != len(s.scope.bindings) {
-		s.scope.truncate(e.mark)
-	}
-}
-
 // Name returns the name of a Start or End token, and a ProcInst token's target
 // as Local.
 func (s *Scanner) Name() (n Name) {
