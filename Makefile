@@ -58,7 +58,7 @@ bench: ## start-up time, resident memory and codec speed
 
 purego: ## the codec's tests as they are where there is no assembly
 	$(GO) vet -tags purego ./xmlstream ./soapcodec
-	$(GO) test -tags purego ./xmlstream/... ./soapcodec/...
+	$(GO) test -tags purego ./xmlstream/... ./soapcodec/... ./internal/conformance
 
 cross: ## build for every platform that is supported
 	GOOS=linux GOARCH=amd64 $(GO) build ./...

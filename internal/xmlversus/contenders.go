@@ -47,8 +47,7 @@ func scan(text bool) parse {
 			switch kind {
 			case xmlstream.Start:
 				t.starts++
-				n := s.Name()
-				t.see(n.Local, len(n.Space) > 0)
+				t.see(s.Local(), len(s.Space()) > 0)
 				attrs := s.Attrs()
 				for i := range attrs {
 					a := &attrs[i]
