@@ -56,7 +56,7 @@ var secretFields = []string{"Authorization", "Cookie", "Proxy-Authorization"}
 func (l *loader) checkKey(o *OrderBy, path string) {
 	secret := func(name string) bool { return strings.EqualFold(name, o.HTTP) }
 	l.needIf(o.Kind == OrderHTTP && slices.ContainsFunc(secretFields, secret), path,
-		"the field "+o.HTTP+" is a secret", "keys are stored and listed, use another field")
+		"the field "+o.HTTP+" is a secret", "use another field")
 }
 
 // checkDelivery checks the keys that say how messages of a route are delivered.
@@ -70,6 +70,10 @@ func (l *loader) checkDelivery(r *Route, path string) {
 		return
 	}
 	l.checkKey(&r.OrderBy, path+".order_by")
+	if r.Dedup != nil {
+		l.checkKey(&r.Dedup.By.Key, path+".dedup.by")
+		l.needIf(r.Delivery != DeliveryQueue && !l.failed[path+".delivery"], path+".dedup", "is for delivery: queue", "set delivery: queue, or remove it")
+	}
 	var route Route
 	l.setDefaults(reflect.ValueOf(&route).Elem())
 	l.needIf(r.Delivery != DeliverySyncThenQueue && r.Hold != route.Hold, path+".hold",

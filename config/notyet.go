@@ -29,7 +29,6 @@ var notYet = []unbuilt{
 	{"routes[].to[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
 	{"backends.*.proxy", isZero, "nodes are connected to directly"},
 	{"backends.*.resolve", nil, "names are looked up for each new connection"},
-	{"routes[].dedup", isNil, "a message that is sent twice is stored twice"},
 	{"routes[].reply", is(ReplyDiscard), "use discard; the caller of a sync route gets the answer"},
 	{"routes[].reply_keep", nil, "answers to stored messages are discarded"},
 	{"routes[].reply_hosts", isEmpty, "answers to stored messages are discarded"},

@@ -109,6 +109,12 @@ func (c *call) answer(err error) *Reply {
 	case errors.Is(err, ErrStoreUnknown):
 		c.outcome = OutcomeUnknown
 		return c.plain(refuse(statusBusy, soapcodec.CodeOutcomeUnknown).with("Gateway-Outcome", "unknown").with("Retry-After", retryAfter))
+	case errors.Is(err, ErrDeadLettered):
+		c.outcome = OutcomeFailed
+		return c.fault(&soapcodec.Fault{Code: soapcodec.CodeDeadLettered})
+	case errors.Is(err, ErrOtherContent):
+		c.outcome = OutcomeRejected
+		return c.fault(&soapcodec.Fault{Code: soapcodec.CodeIDReused})
 	case errors.Is(err, ErrStoreTooLarge):
 		c.outcome = OutcomeRejected
 		return c.plain(refuse(statusTooLarge, soapcodec.CodeTooLarge))

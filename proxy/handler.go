@@ -118,10 +118,11 @@ type call struct {
 	canonical bool   // a stream is made canonical while it passes
 	// firstChild is the local name of the first child of Body.
 	firstChild string
-	keys       []string // Facts.Keys
-	laneOf     string   // Stored.Lane, of a stored message
-	patient    bool     // is stored, and can wait for its turn at a busy backend
-	envelope   bool     // the answer is one
+	keys       []string  // Facts.Keys
+	identity   *Identity // nil: the message is no repeat of anything
+	laneOf     string    // Stored.Lane, of a stored message
+	patient    bool      // is stored, and can wait for its turn at a busy backend
+	envelope   bool      // the answer is one
 
 	until time.Time // when a try that waits for an answer is given up; zero = as the backend says
 	doubt bool      // a backend may have processed the message that is stored

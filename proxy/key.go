@@ -72,7 +72,7 @@ func (p *keyPlace) value(c *call) (string, error) {
 	case KeyRoute:
 		return "route", nil
 	case KeyHTTP:
-		v := strings.Trim(strings.Join(field(c.ex.Header, p.field), ", "), " \t")
+		v := joined(field(c.ex.Header, p.field))
 		if len(v) > soapcodec.MaxKey {
 			return "", &soapcodec.Fault{
 				Code: soapcodec.CodeLimit, Reason: fmt.Sprintf("The field %s, which is the key of the message, has more than %d octets.", p.field, soapcodec.MaxKey),
@@ -84,6 +84,9 @@ func (p *keyPlace) value(c *call) (string, error) {
 	}
 	return "", nil
 }
+
+// joined is the value of a field that may have several lines (RFC 9110 §5.3).
+func joined(lines []string) string { return strings.Trim(strings.Join(lines, ", "), " \t") }
 
 // NoKey is the lane of the messages of a route with an order whose key they do
 // not have. No key is equal to it, since none begins with a space.

@@ -15,6 +15,7 @@ const (
 	OutcomeAnswered  Outcome = "answered"  // the backend's answer was passed on
 	OutcomeFault     Outcome = "fault"     // the backend's answer was a SOAP fault
 	OutcomeStored    Outcome = "stored"    // kept for later delivery
+	OutcomeRepeated  Outcome = "repeated"  // kept before, and not again
 	OutcomeUnknown   Outcome = "unknown"   // perhaps kept for later delivery
 	OutcomeRejected  Outcome = "rejected"  // refused here: no route, a bad message, a limit
 	OutcomeFailed    Outcome = "failed"    // the backend was down, timed out, broke off or answered non-SOAP

@@ -131,6 +131,9 @@ type Route struct {
 	// their acceptance, one at a time; those without the key are one such row.
 	OrderBy Key
 
+	// Dedup stores a repeated message once. Default: it is stored again.
+	Dedup *Dedup
+
 	// Guard says who may send, and how much. Default: everybody, anything.
 	Guard *guard.Guard
 
@@ -307,6 +310,14 @@ func (o TableOptions) validate() error {
 		seen[r.Name] = true
 		if err := r.OrderBy.validate(); err != nil {
 			bad("%s: option OrderBy: got %w", at, err)
+		}
+		if d := r.Dedup; d != nil {
+			if err := d.By.validate(); err != nil {
+				bad("%s: option Dedup: got %w", at, err)
+			}
+			if d.By.Source == KeyRoute {
+				bad("%s: option Dedup: got the route, which does not tell messages apart", at)
+			}
 		}
 		if r.Backend == nil || len(r.Backend.Nodes) == 0 {
 			bad("%s: option Backend has no node", at)

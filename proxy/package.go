@@ -48,6 +48,9 @@ func (c *call) readPackage(buf *buffer) error {
 		if err := refuseSequence(dec.Facts()); err != nil {
 			return err
 		}
+		if err := c.identify(dec.Facts(), c.sumPackage(doc)); err != nil {
+			return c.messageError(err, dec)
+		}
 	}
 	if r.edits() || m.changed {
 		// Only now is it known whether the charset or a signature stands in the way.

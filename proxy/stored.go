@@ -22,12 +22,19 @@ type Stored struct {
 	Accepted  time.Time
 	Meta      []byte // what Body needs on its way; its form is that of storedMeta
 	Body      []byte // the octets that a node gets
+
+	// Identity makes the message a repeat of others; nil if it is one of nothing.
+	Identity *Identity
 }
 
 // Receipt is what a store promises for a message that it has taken.
 type Receipt struct {
 	// Relaxed says that a power cut may still lose the message.
 	Relaxed bool
+
+	// Repeat is the id of the message that was accepted before and that this one
+	// repeats, so that it was not kept again; "" if it is kept.
+	Repeat string
 }
 
 // An Enqueuer keeps messages for later. Internal/app gives the Handler one, so
@@ -35,7 +42,7 @@ type Receipt struct {
 type Enqueuer interface {
 	// Enqueue returns nil once m is kept as safely as the Receipt says. The
 	// error is, or wraps, one of ErrStoreBusy, ErrStoreTooLarge and
-	// ErrStoreUnknown. m and its octets belong to the store afterwards.
+	// ErrStoreUnknown, and for a repeat also ErrDeadLettered and ErrOtherContent. m and its octets belong to the store afterwards.
 	Enqueue(ctx context.Context, m *Stored) (Receipt, error)
 }
 
@@ -87,7 +94,12 @@ func (c *call) enqueue() (*Reply, error) {
 		return nil, err
 	}
 	c.outcome = OutcomeStored
-	h := c.stamped(http.Header{"Location": []string{"/_gateway/messages/" + c.ex.ID}})
+	h := c.stamped(http.Header{})
+	if receipt.Repeat != "" {
+		c.outcome = OutcomeRepeated
+		h[messageID] = []string{receipt.Repeat}
+	}
+	h["Location"] = []string{"/_gateway/messages/" + h[messageID][0]}
 	if receipt.Relaxed {
 		h[durability] = []string{"relaxed"}
 	}
@@ -124,7 +136,7 @@ func (c *call) stored() *Stored {
 	slices.SortStableFunc(meta.Header, func(a, b [2]octets) int { return strings.Compare(string(a[0]), string(b[0])) })
 	return &Stored{
 		ID: c.ex.ID, Route: c.route.Name, Backend: c.route.backend.Name, Operation: c.firstChild,
-		Accepted: c.ex.Received, Meta: meta.append(nil), Body: c.msg.own(),
+		Accepted: c.ex.Received, Meta: meta.append(nil), Body: c.msg.own(), Identity: c.identity,
 	}
 }
 

@@ -38,6 +38,7 @@ type route struct {
 
 	replyLimits Limits
 	orderBy     keyPlace
+	dedup       *dedup // nil: none
 
 	decode soapcodec.Options // of requests
 	check  soapcodec.Options // of replies
@@ -147,6 +148,9 @@ func compileRoute(r Route, order int, b *backend) *route {
 	}
 	if c.stores() || b.HashBy.Kind == HashKey {
 		c.orderBy = compileKey(r.OrderBy, &c.decode)
+	}
+	if r.Delivery == Queue {
+		c.dedup = compileDedup(r.Dedup, &c.decode)
 	}
 	c.check = soapcodec.Options{Limits: r.Limits.XML}
 	c.WSDLPass = c.WSDLPass && !b.needsLength

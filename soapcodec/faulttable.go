@@ -31,6 +31,9 @@ const (
 	CodeTooLarge             Code = "TooLarge"             // also: does not fit a framed node
 	CodeBusy                 Code = "Busy"
 	CodeOutcomeUnknown       Code = "OutcomeUnknown"
+	CodeInvalidCardinality   Code = "InvalidCardinality" // of WS-Addressing: two MessageIDs
+	CodeIDReused             Code = "IDReused"           // a repeat with another Body
+	CodeDeadLettered         Code = "DeadLettered"       // a repeat of a message that could not be delivered
 	CodeReplyTooLarge        Code = "ReplyTooLarge"
 	CodeBackendUnavailable   Code = "BackendUnavailable" // not sent
 	CodeBackendTimeout       Code = "BackendTimeout"
@@ -64,6 +67,12 @@ var failedAuthentication = class{
 	QName{nsSecurity[0], "FailedAuthentication"},
 }
 
+// invalidCardinality is a fault of WS-Addressing 1.0 - SOAP Binding §6.4.1.
+var invalidCardinality = class{
+	"Client", "Sender", http.StatusInternalServerError, http.StatusBadRequest,
+	QName{nsAddressing, "InvalidCardinality"},
+}
+
 // A faultRow is all there is to a code: a new code is a new row.
 type faultRow struct {
 	code Code
@@ -90,6 +99,9 @@ var faultTable = [...]faultRow{
 	{CodeTooLarge, senderClass, "The message is too large"},
 	{CodeBusy, receiverClass, "The service is busy, try again later"},
 	{CodeOutcomeUnknown, receiverClass, "It is not known whether the message was accepted; it may be sent again with the same id"},
+	{CodeInvalidCardinality, invalidCardinality, "The message has more than one MessageID"},
+	{CodeIDReused, senderClass, "The id of this message was used before, for a message with another Body"},
+	{CodeDeadLettered, receiverClass, "The message was accepted before and could not be delivered; it waits for an operator or was dropped"},
 	{CodeReplyTooLarge, receiverClass, "The reply is too large for this connection"},
 	{CodeBackendUnavailable, receiverClass, "The service is not available; the message was not delivered"},
 	{CodeBackendTimeout, receiverClass, "The service did not answer in time"},

@@ -337,13 +337,17 @@ func (p *depot) Enqueue(ctx context.Context, m *proxy.Stored) (proxy.Receipt, er
 		// Also where the store itself would still take it: nobody would deliver.
 		return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrStoreBusy, *err)
 	}
-	err := s.queue.Put(ctx, &queue.Message{
+	receipt, err := s.put(ctx, &queue.Message{
 		ID: m.ID, Route: m.Route, Destination: m.Backend, Lane: m.Lane, Operation: m.Operation,
 		Accepted: m.Accepted, Meta: m.Meta, Body: m.Body,
-	})
+	}, m.Identity)
 	switch {
 	case err == nil:
-		return proxy.Receipt{Relaxed: s.relaxed}, nil
+		return receipt, nil
+	case errors.Is(err, proxy.ErrDeadLettered):
+		return proxy.Receipt{}, err
+	case errors.Is(err, queue.ErrOtherContent):
+		return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrOtherContent, err)
 	case errors.Is(err, queue.ErrUnknown): // before the errors that it may wrap
 		return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrStoreUnknown, err)
 	case errors.Is(err, queue.ErrTooLarge):
@@ -352,6 +356,24 @@ func (p *depot) Enqueue(ctx context.Context, m *proxy.Stored) (proxy.Receipt, er
 		return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrStoreBusy, err)
 	}
 	return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrStoreUnknown, err)
+}
+
+// put keeps a message, unless it repeats another.
+func (s *stock) put(ctx context.Context, m *queue.Message, id *proxy.Identity) (proxy.Receipt, error) {
+	receipt := proxy.Receipt{Relaxed: s.relaxed}
+	if id == nil {
+		return receipt, s.queue.Put(ctx, m)
+	}
+	m.Identity = queue.Identity(*id)
+	kept, err := s.queue.PutOnce(ctx, m)
+	if err != nil || !kept.Repeat {
+		return receipt, err
+	}
+	if kept.Fate == queue.FateDead || kept.Fate == queue.FateDropped {
+		return receipt, fmt.Errorf("%w: message %s", proxy.ErrDeadLettered, kept.ID)
+	}
+	receipt.Repeat = kept.ID
+	return receipt, nil
 }
 
 // verdicts maps the proxy's words to the queue's.
@@ -414,7 +436,7 @@ func (p *depot) samples() []telemetry.QueueSample {
 	for _, st := range s.queue.Stats() {
 		out = append(out, telemetry.QueueSample{
 			Route: st.Route, Backend: st.Destination, Pending: st.Pending, Retrying: st.Retrying, Dead: st.Dead,
-			Orphaned: st.Orphaned, Oldest: st.Oldest, Down: st.Down, Stopped: st.Stopped,
+			Orphaned: st.Orphaned, Oldest: st.Oldest, Down: st.Down, Stopped: st.Stopped, IDs: st.IDs,
 		})
 	}
 	return out

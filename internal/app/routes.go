@@ -2,6 +2,7 @@ package app
 
 import (
 	"slices"
+	"time"
 
 	"soapway/config"
 	"soapway/proxy"
@@ -54,6 +55,9 @@ func route(r *config.Route, backend *proxy.Backend) proxy.Route {
 		p.StoreMaybe = r.Assurance == config.AtLeastOnce
 	}
 	p.OrderBy = key(&r.OrderBy)
+	if d := r.Dedup; d != nil {
+		p.Dedup = &proxy.Dedup{By: key(&d.By.Key), Window: time.Duration(d.Window)}
+	}
 	if r.Match.Action != nil {
 		p.Match.Action = *r.Match.Action
 	}

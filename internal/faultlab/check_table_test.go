@@ -15,6 +15,8 @@ func ok(key string, start, end int) op {
 	return op{Key: key, Route: "r", Hash: "h" + key, ID: "id" + key, Start: time.Duration(start) * sec, End: time.Duration(end) * sec, Outcome: accepted}
 }
 
+func (o op) in(lane string) op { o.Lane = lane; return o }
+
 func (o op) as(x outcome) op { o.Outcome, o.ID = x, ""; return o }
 
 // got is a request for the message of that key.
@@ -45,6 +47,32 @@ func TestCheck(t *testing.T) {
 			name: "an accepted message never came",
 			h:    history{Ops: []op{ok("a", 0, 1), ok("b", 0, 1)}, Receipts: []receipt{got("b", 1, taken)}},
 			want: "2/0/0 1 dead 0", bad: []string{"lost a"},
+		},
+		{
+			name: "sent again and taken for what it is",
+			h: history{
+				Once: map[string]bool{"r": true}, Ops: []op{ok("a", 0, 1)}, Receipts: []receipt{got("a", 1, taken)},
+				Echoes: []echo{{Key: "a", ID: "ida"}},
+			},
+			want: "1/0/0 1 dead 0",
+		},
+		{
+			name: "sent again and stored again",
+			h: history{
+				Once: map[string]bool{"r": true}, Ops: []op{ok("a", 0, 1), ok("b", 0, 1).as(unknown), ok("c", 0, 1)},
+				Receipts: []receipt{got("a", 1, taken), got("b", 1, declined), {Key: "b", Route: "r", Hash: "hb", ID: "other", Fate: taken, At: 2 * sec}, got("c", 3, taken)},
+				Echoes:   []echo{{Key: "a", ID: "other"}, {Key: "c", Dead: true}, {Key: "c", Why: "500 IDReused"}},
+			},
+			want: "2/0/1 3 dead 0", bad: []string{"stored_twice b", "stored_twice a", "stored_twice c", "stored_twice c"},
+		},
+		{
+			name: "each key has an order of its own",
+			h: history{
+				Ordered:  map[string]bool{"r": true},
+				Ops:      []op{ok("a", 0, 1).in("1"), ok("b", 2, 3).in("2"), ok("c", 4, 5).in("1")},
+				Receipts: []receipt{got("b", 4, taken), got("c", 5, taken), got("a", 6, taken)},
+			},
+			want: "3/0/0 3 dead 0", bad: []string{"reordered a"},
 		},
 		{
 			name: "it came and was declined each time",

@@ -19,6 +19,7 @@ const (
 	isUnmarked  kind = "unmarked_duplicates"
 
 	isLeaked   kind = "refused_but_delivered"
+	isTwice    kind = "stored_twice"   // though it was sent again under the same id
 	isMisnamed kind = "wrong_id"       // another Gateway-Message-Id than the caller's
 	isRepeated kind = "repeated"       // delivered again though nothing was broken
 	isStuck    kind = "left_waiting"   // in the end, with everything healed
@@ -93,6 +94,7 @@ func check(h *history) report {
 		c.judge(key, c.stories[key])
 	}
 	c.order()
+	c.echoes()
 	if h.Waiting > 0 {
 		c.found(isStuck, "", "%d messages wait although every backend is up", h.Waiting)
 	}
@@ -168,6 +170,9 @@ func (c *checker) judge(key string, s *story) {
 	if d := s.dead; d != nil && s.op.ID != "" && d.ID != s.op.ID {
 		c.found(isMisnamed, key, "dead letter has the id %q", d.ID)
 	}
+	if c.h.Once[s.op.Route] {
+		c.once(key, s)
+	}
 	seen, took, repeated := false, false, false // by a request before this one
 	var again time.Duration                     // since then it should not come any more
 	for _, i := range s.receipts {
@@ -213,6 +218,36 @@ func (c *checker) judge(key string, s *story) {
 	}
 }
 
+// once looks for a second message with the same id of its sender.
+func (c *checker) once(key string, s *story) {
+	id := s.op.ID
+	for _, i := range s.receipts {
+		x := &c.h.Receipts[i]
+		if id == "" {
+			id = x.ID
+		}
+		if x.ID != id {
+			c.found(isTwice, key, "request %d carries the id %s, another %s", i, x.ID, id)
+			return
+		}
+	}
+}
+
+// echoes looks at the answers to what was sent again.
+func (c *checker) echoes() {
+	for _, e := range c.h.Echoes {
+		s := c.story(e.Key)
+		switch {
+		case e.Dead && s.dead == nil:
+			c.found(isTwice, e.Key, "sent again: it is said to be dead, and there is no dead letter")
+		case !e.Dead && e.ID == "":
+			c.found(isTwice, e.Key, "sent again: %s", e.Why)
+		case !e.Dead && s.op != nil && s.op.ID != "" && e.ID != s.op.ID:
+			c.found(isTwice, e.Key, "sent again: accepted with the id %s, at first %s", e.ID, s.op.ID)
+		}
+	}
+}
+
 // broken reports whether there was a breach near enough to a delivery on the
 // route at t to have undone what the gateway knew of it.
 func (c *checker) broken(t time.Duration, route string) bool {
@@ -243,7 +278,8 @@ func (c *checker) order() {
 		if s.op == nil || !c.h.Ordered[s.op.Route] || len(s.receipts) == 0 {
 			continue
 		}
-		events := lanes[s.op.Route]
+		lane := s.op.Route + " " + s.op.Lane
+		events := lanes[lane]
 		events = append(events, event{s.receipts[0], false, key, s.op})
 		for _, i := range s.receipts {
 			if c.h.Receipts[i].Fate == taken {
@@ -251,7 +287,7 @@ func (c *checker) order() {
 				break
 			}
 		}
-		lanes[s.op.Route] = events
+		lanes[lane] = events
 	}
 	for _, events := range lanes {
 		slices.SortFunc(events, func(a, b event) int { return cmp.Compare(a.place, b.place) })

@@ -35,11 +35,15 @@ func TestPowerCuts(t *testing.T) {
 	powerCuts(t, 0, n)
 }
 
-// site configures the usual routes: two that keep order, one that does not, one
+// site configures the usual routes: two that keep order, one that keeps it by a
+// key in the body, one that does not, one on which messages are sent again, one
 // with a framed backend that is also reached by frames.
 func (l *lab) site() (nodes []*backend) {
 	l.t.Helper()
-	plans := []plan{{name: "free"}, {name: "first", ordered: true}, {name: "second", ordered: true}, {name: framedRoute}}
+	plans := []plan{
+		{name: "free"}, {name: "first", ordered: true}, {name: "second", ordered: true}, {name: framedRoute},
+		{name: keyedRoute, keyed: true}, {name: onceRoute, once: true},
+	}
 	for i := range plans {
 		plans[i].node = newBackend(l.t, l.rec, l.seed+uint64(i), plans[i].name)
 		plans[i].node.up()

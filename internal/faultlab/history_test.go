@@ -21,6 +21,7 @@ func (o outcome) String() string { return [...]string{"unknown", "accepted", "re
 type op struct {
 	Key        string // sender and number, which the body carries too
 	Route      string
+	Lane       string // the order key in the body, on a route that keeps order by it
 	Hash       string // of the body
 	Start, End time.Duration
 	Outcome    outcome
@@ -65,13 +66,24 @@ type breach struct {
 	Route string // whose backend it was done to; empty = it concerns every route
 }
 
+// An echo is the answer to a message that was sent again under the same id,
+// after it had been accepted.
+type echo struct {
+	Key  string
+	ID   string
+	Dead bool // the answer was that it is a dead letter
+	Why  string
+}
+
 // A history is everything that was seen of a run.
 type history struct {
 	Ops      []op
+	Echoes   []echo
 	Receipts []receipt // in the order of arrival
 	Dead     []burial
 	Waiting  int             // messages that are left in the end
 	Ordered  map[string]bool // routes that keep order
+	Once     map[string]bool // routes that take a message that is sent again for what it is
 	Breaches []breach        // in order of time
 }
 
@@ -83,7 +95,7 @@ type recorder struct {
 }
 
 func newRecorder() *recorder {
-	return &recorder{began: time.Now(), h: history{Ordered: map[string]bool{}}}
+	return &recorder{began: time.Now(), h: history{Ordered: map[string]bool{}, Once: map[string]bool{}}}
 }
 
 func (r *recorder) now() time.Duration { return time.Since(r.began) }
@@ -92,6 +104,12 @@ func (r *recorder) op(o op) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.h.Ops = append(r.h.Ops, o)
+}
+
+func (r *recorder) echo(e echo) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Echoes = append(r.h.Echoes, e)
 }
 
 // arrived puts a request into the ledger and returns its place.

@@ -116,6 +116,8 @@ type plan struct {
 	name    string
 	node    *backend
 	ordered bool
+	keyed   bool // by a key in the body
+	once    bool // a message that is sent again is taken for what it is
 	sync    bool // delivery: sync, for comparison
 }
 
@@ -124,7 +126,7 @@ type plan struct {
 func (l *lab) configure(plans ...plan) {
 	l.t.Helper()
 	var b strings.Builder
-	b.WriteString("listeners:\n  - {name: web, address: \"127.0.0.1:0\"}\n")
+	b.WriteString("namespaces: {o: \"urn:soapway:faultlab\"}\nlisteners:\n  - {name: web, address: \"127.0.0.1:0\"}\n")
 	if slices.ContainsFunc(plans, func(p plan) bool { return p.name == framedRoute }) {
 		fmt.Fprintf(&b, "  - {name: plant, address: \"127.0.0.1:0\", protocol: framed, length: 4, route: %s}\n", framedRoute)
 	}
@@ -152,11 +154,18 @@ backends:
 			continue
 		}
 		fmt.Fprintf(&b, "  - {name: %s, match: %s, backend: %s, delivery: queue, retry: {initial: 50ms, factor: 2, max: 1s}", p.name, match, p.name)
-		if p.ordered {
+		switch {
+		case p.ordered:
 			b.WriteString(", order_by: route")
+		case p.keyed:
+			b.WriteString(`, order_by: "body:/o:Place/o:Lane"`)
+		}
+		if p.once {
+			b.WriteString(", dedup: {by: message-id, window: 1h}")
 		}
 		b.WriteString("}\n")
-		l.rec.h.Ordered[p.name] = p.ordered
+		l.rec.h.Ordered[p.name] = p.ordered || p.keyed
+		l.rec.h.Once[p.name] = p.once
 		l.routes = append(l.routes, p.name)
 	}
 	l.config = b.String()

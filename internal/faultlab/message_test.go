@@ -80,6 +80,11 @@ func (w *writer) body(key string, size int, deadly bool, rnd *rand.Rand) []byte 
 	return append(b, envelopeEnd...)
 }
 
+// inLane puts an order key into a body.
+func inLane(body []byte, lane string) []byte {
+	return bytes.Replace(body, []byte(keyEnd), []byte(keyEnd+"<o:Lane>\n"+lane+" </o:Lane>"), 1)
+}
+
 // size draws a size: as many messages between 0.5 and 5 KB as between 5 and 50.
 func size(rnd *rand.Rand) int {
 	return int(smallest * math.Pow(largest/smallest, rnd.Float64()))

@@ -63,7 +63,11 @@ type sender struct {
 	rnd    *rand.Rand
 	think  time.Duration // at most so long between two messages
 	deadly int           // one of so many is poison; 0 = none
+	lanes  int           // of so many one is drawn for each message; 0 = none
+	once   bool          // messages have an id of their sender's, and are sent again
+	sent   []memo        // of the messages that were accepted, the last ones
 	http   *http.Client
+	second *http.Client // for what is sent at the same time
 	conn   net.Conn
 	reply  *frame.Reader
 	n      int
@@ -82,6 +86,11 @@ func (l *lab) newSender(name int, route string) *sender {
 		MaxConnsPerHost: 1, DisableCompression: true,
 	}
 	s.http = &http.Client{Transport: tr, Timeout: clientTimeout}
+	s.second = &http.Client{Transport: tr.Clone(), Timeout: clientTimeout}
+	s.once = l.rec.h.Once[route]
+	if route == keyedRoute {
+		s.lanes = 12
+	}
 	return s
 }
 
@@ -100,6 +109,7 @@ func (s *sender) run(ctx context.Context, count int) {
 
 func (s *sender) hangUp() {
 	s.http.CloseIdleConnections()
+	s.second.CloseIdleConnections()
 	if s.conn != nil {
 		s.conn.Close()
 		s.conn = nil
@@ -111,12 +121,19 @@ func (s *sender) one() outcome {
 	s.n++
 	o := op{Key: fmt.Sprintf("%d-%d", s.name, s.n), Route: s.route, Unnamed: s.framed}
 	body := s.w.body(o.Key, size(s.rnd), s.deadly > 0 && s.rnd.IntN(s.deadly) == 0, s.rnd)
+	if s.lanes > 0 {
+		o.Lane = fmt.Sprintf("k%d", s.rnd.IntN(s.lanes))
+		body = inLane(body, o.Lane)
+	}
 	o.Hash = hashOf(body)
 	o.Start = s.rec.now()
-	if s.framed {
+	switch {
+	case s.framed:
 		o.Outcome, o.Why = s.postFrame(body)
-	} else {
-		o.Outcome, o.ID, o.Why = s.post(body)
+	case s.once:
+		s.insist(&o, body)
+	default:
+		o.Outcome, o.ID, o.Why = s.post(s.http, body, "")
 	}
 	o.End = s.rec.now()
 	s.rec.op(o)
@@ -125,14 +142,20 @@ func (s *sender) one() outcome {
 
 // post sends by HTTP. A connection that was refused is a definite error; one
 // that broke after it was used leaves the outcome unknown.
-func (s *sender) post(body []byte) (x outcome, id, why string) {
+func (s *sender) post(client *http.Client, body []byte, name string) (x outcome, id, why string) {
 	req, err := http.NewRequest(http.MethodPost, "http://gateway/"+s.route, bytes.NewReader(body))
 	if err != nil {
 		return refused, "", err.Error()
 	}
 	req.Header.Set("Content-Type", "text/xml; charset=utf-8")
 	req.Header.Set("SOAPAction", `"urn:soapway:faultlab#Place"`)
-	res, err := s.http.Do(req)
+	if name != "" {
+		// The transport must not send it again by itself, as it would for this
+		// field: it would tell only how the last time ended.
+		req.GetBody = nil
+		req.Header.Set("Idempotency-Key", name)
+	}
+	res, err := client.Do(req)
 	if err != nil {
 		if _, ok := errors.AsType[dialError](err); ok {
 			return refused, "", err.Error()

@@ -23,6 +23,7 @@ type QueueSample struct {
 	Oldest                            time.Time // acceptance of the oldest one that waits; zero if none does
 	Down                              bool      // the backend
 	Stopped                           int       // order keys that stand still for a dead letter
+	IDs                               int       // messages of which repeats are noticed
 }
 
 // QueueSource is asked at every scrape.
@@ -114,20 +115,21 @@ func (m *Metrics) WatchQueue(s QueueSource) {
 		messages: describe("gateway_queue_messages", "Stored messages, by route and state.", "route", "state"),
 		oldest:   describe("gateway_queue_oldest_age_seconds", "Age of the oldest stored message that waits.", "route"),
 		stopped:  describe("gateway_queue_stopped_keys", "Order keys that stand still until an operator replays or drops their dead letter.", "route"),
+		ids:      describe("gateway_dedup_ids", "Messages of which repeats are noticed.", "route"),
 		free:     describe("gateway_disk_free_bytes", "Room on the filesystem of the store."),
 	})
 }
 
 type queueCollector struct {
-	source                          QueueSource
-	messages, oldest, stopped, free *prometheus.Desc
+	source                               QueueSource
+	messages, oldest, stopped, ids, free *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*queueCollector)(nil)
 
 // Describe implements [prometheus.Collector].
 func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.messages, c.oldest, c.stopped, c.free} {
+	for _, d := range []*prometheus.Desc{c.messages, c.oldest, c.stopped, c.ids, c.free} {
 		ch <- d
 	}
 }
@@ -150,6 +152,7 @@ func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(c.oldest, age, q.Route)
 		gauge(c.stopped, float64(q.Stopped), q.Route)
+		gauge(c.ids, float64(q.IDs), q.Route)
 	}
 	if n, ok := c.source.DiskFree(); ok {
 		gauge(c.free, float64(n))

@@ -217,7 +217,7 @@ func TestQueueMetrics(t *testing.T) {
 			return []QueueSample{
 				{Route: "orders", Backend: "b", Pending: 3, Retrying: 2, Dead: 1, Oldest: time.Now().Add(-time.Hour), Down: true},
 				{Route: "second", Backend: "b", Down: true},
-				{Route: "gone", Orphaned: 4},
+				{Route: "gone", Orphaned: 4, Stopped: 2, IDs: 7},
 			}
 		},
 		DiskFree: func() (int64, bool) { return free, free > 0 },
@@ -228,6 +228,8 @@ func TestQueueMetrics(t *testing.T) {
 		`gateway_queue_messages{route="orders",state="retrying"} 2`,
 		`gateway_queue_messages{route="orders",state="dead"} 1`,
 		`gateway_queue_messages{route="gone",state="orphaned"} 4`,
+		`gateway_queue_stopped_keys{route="gone"} 2`,
+		`gateway_dedup_ids{route="gone"} 7`,
 		`gateway_queue_oldest_age_seconds{route="orders"} 360`, // 3600 and a bit
 		`gateway_queue_oldest_age_seconds{route="second"} 0`,
 		`gateway_delivery_latency_seconds_bucket{route="orders",le="0.025"} 0`,
