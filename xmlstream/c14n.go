@@ -69,10 +69,11 @@ type Canonicalizer struct {
 	inherited []kept // their xml:* attributes, outermost first
 	text      []byte // what inherited points into
 
-	namespaces []declared // of the current tag
-	attrs      []*Attr    // of the current tag, in canonical order
-	extra      []Attr     // those that the apex inherits
-	out        []byte     // for an io.Writer
+	namespaces []declared    // of the current tag
+	attrs      []orderedAttr // of the current tag, in canonical order
+	order      attrOrder
+	extra      []Attr // those that the apex inherits
+	out        []byte // for an io.Writer
 }
 
 // kept is one xml:* attribute of an ancestor: its local name is text[name:value],
@@ -106,6 +107,7 @@ func (c *Canonicalizer) Reset() {
 	c.open, c.skipped, c.past, c.going, c.spaced = 0, 0, false, false, false
 	c.marks = recycle(c.marks)
 	c.rendered.reset()
+	c.order.reset()
 	c.inherited = recycle(c.inherited)
 	c.text = recycle(c.text)
 	// What is left in these would keep an earlier document alive.
@@ -179,6 +181,7 @@ func (c *Canonicalizer) Append(dst []byte, s *Scanner) ([]byte, error) {
 		dst = append(appendName(append(dst, '<', '/'), s.Name()), '>')
 		c.open--
 		c.rendered.truncate(c.marks[c.open])
+		c.order.truncate(&c.rendered)
 		c.marks = c.marks[:c.open]
 		c.past = c.open == 0
 	case Text:
@@ -258,7 +261,7 @@ func (c *Canonicalizer) start(dst []byte, s *Scanner) []byte {
 	attrs := s.Attrs()
 	for i := range attrs {
 		if a := &attrs[i]; !a.IsNamespace() {
-			c.attrs = append(c.attrs, a)
+			c.attrs = append(c.attrs, orderedAttr{a, -1})
 		}
 	}
 	inherited := false
@@ -275,11 +278,12 @@ func (c *Canonicalizer) start(dst []byte, s *Scanner) []byte {
 		slices.SortFunc(c.namespaces, func(a, b declared) int { return bytes.Compare(a.prefix, b.prefix) })
 	}
 	if len(c.attrs) > 1 {
+		c.rank()
 		slices.SortStableFunc(c.attrs, compareAttrs)
 	}
 	if inherited {
 		// Of one name the first counts: the apex's own, else the nearest.
-		c.attrs = slices.CompactFunc(c.attrs, func(a, b *Attr) bool { return compareAttrs(a, b) == 0 })
+		c.attrs = slices.CompactFunc(c.attrs, func(a, b orderedAttr) bool { return compareAttrs(a, b) == 0 })
 	}
 	for _, n := range c.namespaces {
 		dst = append(dst, " xmlns"...)
@@ -290,9 +294,20 @@ func (c *Canonicalizer) start(dst []byte, s *Scanner) []byte {
 		dst = append(appendCanonicalValue(dst, n.uri), '"')
 	}
 	for _, a := range c.attrs {
-		dst = appendCanonicalAttr(dst, a)
+		dst = appendCanonicalAttr(dst, a.Attr)
 	}
 	return append(dst, '>')
+}
+
+// rank finds out the ranks of the long namespaces of the attributes, all of which
+// have been declared by now.
+func (c *Canonicalizer) rank() {
+	for i := range c.attrs {
+		if a := &c.attrs[i]; len(a.Name.Space) > longSpace {
+			id, _ := c.rendered.lookup(a.Name.Prefix)
+			a.rank = c.order.rank(&c.rendered, id)
+		}
+	}
 }
 
 // declare notes that a declaration must be written, unless the nearest open
@@ -392,7 +407,7 @@ func (c *Canonicalizer) inherit() bool {
 		})
 	}
 	for i := range c.extra {
-		c.attrs = append(c.attrs, &c.extra[i])
+		c.attrs = append(c.attrs, orderedAttr{&c.extra[i], -1})
 	}
 	return len(c.extra) > 0
 }
@@ -401,19 +416,6 @@ var (
 	xmlPrefix      = []byte("xml")
 	xmlSpaceOctets = []byte(xmlSpace)
 )
-
-// compareAttrs orders by namespace, none first, then by local name. The octets
-// of UTF-8 are in the order of the characters that they encode.
-func compareAttrs(a, b *Attr) int {
-	x, y := a.Name.Space, b.Name.Space
-	// Equal namespaces are mostly one and the same slice.
-	if len(x) != len(y) || len(x) > 0 && &x[0] != &y[0] {
-		if order := bytes.Compare(x, y); order != 0 {
-			return order
-		}
-	}
-	return bytes.Compare(a.Name.Local, b.Name.Local)
-}
 
 // WriteDocument reads s from its next token to the end of the document and
 // writes the canonical form to w. What s refuses, and what w fails with, comes

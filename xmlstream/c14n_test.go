@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -334,6 +335,7 @@ func FuzzCanonical(f *testing.F) {
 			if err := NewCanonicalizer(form.opt).WriteDocument(&out, s); err != nil || out.String() != want {
 				t.Fatalf("%s in pieces: got\n%s %v\nwant\n%s", form.name, out.String(), err, want)
 			}
+			checkOrder(t, []byte(want))
 			s = NewScanner(none)
 			s.ResetBytes([]byte(want))
 			out.Reset()
@@ -345,6 +347,86 @@ func FuzzCanonical(f *testing.F) {
 			}
 		}
 	})
+}
+
+// checkOrder checks that declarations and attributes stand in canonical order.
+func checkOrder(t *testing.T, form []byte) {
+	t.Helper()
+	s := NewScanner(Limits{-1, -1, -1, -1, -1, -1, -1})
+	s.ResetBytes(form)
+	for {
+		k, err := s.Next()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%q: %v", form, err)
+		}
+		if k != Start {
+			continue
+		}
+		// The default namespace is first, then prefixes, then attributes.
+		last, attrs := "", s.Attrs()
+		for i := range attrs {
+			n := attrs[i].Name
+			key := "2" + string(n.Space) + "\x00" + string(n.Local)
+			if attrs[i].IsNamespace() {
+				key = "1" + string(n.Local)
+				if len(n.Prefix) == 0 {
+					key = "0"
+				}
+			}
+			if key <= last {
+				t.Fatalf("%q stands behind %q in %q", key, last, s.Raw())
+			}
+			last = key
+		}
+	}
+}
+
+// Long namespaces that are alike are ordered by another way: see attrOrder.
+func TestCanonicalLongSpaces(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	const prefixes = 12
+	var out strings.Builder
+	var element func(depth int, bound [prefixes]string)
+	element = func(depth int, bound [prefixes]string) {
+		out.WriteString("<e")
+		used := map[string]bool{}
+		for p := range prefixes {
+			if depth == 0 || rnd.IntN(5) == 0 {
+				bound[p] = fmt.Sprintf("urn:%s%d", strings.Repeat("u", (longSpace-8)*rnd.IntN(3)), rnd.IntN(40))
+				fmt.Fprintf(&out, " xmlns:p%d='%s'", p, bound[p])
+			}
+		}
+		for _, p := range rnd.Perm(prefixes) {
+			if rnd.IntN(2) == 0 && !used[bound[p]] {
+				used[bound[p]] = true
+				fmt.Fprintf(&out, " p%d:b='' p%d:a=''", p, p)
+			}
+		}
+		out.WriteString(">")
+		for range rnd.IntN(4) {
+			if depth < 6 {
+				element(depth+1, bound)
+			}
+		}
+		out.WriteString("</e>")
+	}
+	for range 60 {
+		out.Reset()
+		element(0, [prefixes]string{})
+		for _, form := range canonicalForms {
+			got, err := canonical([]byte(out.String()), form.opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkOrder(t, []byte(got))
+			if want := meaning(t, []byte(out.String()), true); meaning(t, []byte(got), true) != want {
+				t.Fatalf("%s says\n%s\nthe document\n%s", form.name, got, want)
+			}
+		}
+	}
 }
 
 // meaning renders what canonical forms must keep: names, attributes in any
