@@ -23,7 +23,6 @@ type unbuilt struct {
 var notYet = []unbuilt{
 	{"listeners[].tls", isNil, "put a TLS proxy in front"},
 	{"listeners[].h2c", is(false), "HTTP/1.1 works"},
-	{"listeners[].engine", is(EngineStd), "remove the key, engine std is used"},
 	{"listeners[].proxy_protocol", is(false), "X-Forwarded-For from trusted_proxies works"},
 	{"backends.*.nodes[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
 	{"routes[].to[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},

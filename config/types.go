@@ -55,9 +55,9 @@ type Listener struct {
 	TLS *ServerTLS `yaml:"tls"`
 	// H2C takes HTTP/2 by prior knowledge. http only.
 	H2C bool `yaml:"h2c" default:"false"`
-	// Engine is std in this version, also where the file says nothing: the
-	// fast engine is not built yet. http only.
-	Engine Engine `yaml:"engine" default:"std"`
+	// Engine reads and writes HTTP/1.1: the gateway's own or net/http. http
+	// only.
+	Engine Engine `yaml:"engine" default:"fast"`
 	// Length is the size of the length prefix in bytes, 2 or 4. framed only.
 	Length int `yaml:"length" default:"2" rules:"oneof=2|4"`
 	// Route is the fixed route of every message; empty means by conditions.

@@ -93,7 +93,7 @@ func newTransport(l *config.Listener, s sizes, srv proxy.Server, log *slog.Logge
 		Name:           l.Name,
 		Address:        l.Address,
 		Route:          l.Route,
-		Engine:         listen.Std,
+		Engine:         engines[l.Engine],
 		Timeouts:       timeouts,
 		MaxConnections: countOr(l.MaxConnections, 1<<30),
 		HeaderBytes:    int(s.headBytes()),
@@ -101,6 +101,9 @@ func newTransport(l *config.Listener, s sizes, srv proxy.Server, log *slog.Logge
 		Log:            log,
 	}, srv)
 }
+
+// engines are the engines of HTTP listeners by their name.
+var engines = map[config.Engine]listen.Engine{config.EngineFast: listen.Fast, config.EngineStd: listen.Std}
 
 // bindAll binds every listener, or none.
 func bindAll(cfg *config.Config, ls []*listener) config.Problems {
