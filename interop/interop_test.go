@@ -121,8 +121,9 @@ func canonical(t *testing.T, b []byte) string {
 }
 
 // ways are the paths from client to server: without the gateway; through it over
-// HTTP; and through it twice, HTTP to framed and framed to HTTP.
-var ways = []string{"direct", "gateway", "framed"}
+// HTTP; through it twice, HTTP to framed and framed to HTTP; and through it to the
+// same server in the version that the client does not speak.
+var ways = []string{"direct", "gateway", "framed", "translated"}
 
 // A matrix remembers which pairs passed.
 type matrix map[string]bool
@@ -196,6 +197,7 @@ func TestInterop(t *testing.T) {
 	base := "http://" + addresses["http"]
 	m.runWay(t, "gateway", func(s server, v string) string { return base + "/" + s.name + "/" + v })
 	m.runWay(t, "framed", func(s server, v string) string { return base + "/framed/" + s.name + "/" + v })
+	m.runWay(t, "translated", func(s server, v string) string { return base + "/translated/" + s.name + "/" + other(v) })
 	t.Run("own-fault", func(t *testing.T) { testOwnFault(t, base) })
 	t.Run("wsdl", func(t *testing.T) { testWSDL(t, base, nodes) })
 	t.Run("unbound-reply", func(t *testing.T) { testUnboundReply(t, base, nodes["npm-soap"]) })
@@ -213,6 +215,7 @@ func pairsConfig(t *testing.T, nodes map[string]string) string {
 			name, address := framedName(s, v), "127.0.0.1:"+freePort(t)
 			fmt.Fprintf(&listeners, "  - {name: %[1]s, address: \"%[2]s\", protocol: framed, length: 4, route: %[1]s}\n", name, address)
 			fmt.Fprintf(&routes, "  - {name: %s, match: none, to: [\"http://%s/%s\"]}\n", name, nodes[s.name], v)
+			fmt.Fprintf(&routes, "  - {name: translated-%[1]s-%[2]s, match: {path: /translated/%[1]s/%[2]s}, to: [\"http://%[3]s/%[2]s\"], soap: {translate: %[4]c.%[5]c}}\n", s.name, v, nodes[s.name], v[0], v[1])
 			fmt.Fprintf(&routes, "  - {name: to-%s, match: {path: /framed/%s/%s}, to: [\"framed://%s?length=4\"]}\n", name, s.name, v, address)
 		}
 	}
@@ -224,6 +227,8 @@ listeners:
 ` + routes.String() + `  - {name: nobody, match: {path: /nobody}, to: ["http://127.0.0.1:` + freePort(t) + `/"]}
 `
 }
+
+func other(version string) string { return byVersion(version, "12", "11") }
 
 func framedName(s server, version string) string { return "framed-" + s.name + "-" + version }
 
