@@ -41,7 +41,8 @@ check: ## formatting, vet, staticcheck, tidy module, tests
 # leaves no time to look for others: coverage differs between runs of one input.
 fuzz: ## each fuzz target, N inputs or a time, in PKG: make fuzz N=1000000x, make fuzz N=10m PKG=./xmlstream
 	@for pkg in $$($(GO) list $(PKG)); do \
-		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+		targets=$$($(GO) test -list '^Fuzz' $$pkg) || { echo "$$targets"; exit 1; }; \
+		for f in $$(echo "$$targets" | grep '^Fuzz'); do \
 			echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(N) -fuzzminimizetime 100x $$pkg || exit 1; \
 		done; \
 	done
