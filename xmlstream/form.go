@@ -322,6 +322,6 @@ func (s *Scanner) formAttrs(f *form) {
 		to.Raw = w[value:end:end]
 		to.Quote = a.quote
 		to.Offset = s.base + int64(s.tok+value-int(a.value)+int(a.name))
-		to.plain = true
+		to.plain, to.xmlns = true, a.xmlns
 	}
 }

@@ -58,6 +58,13 @@ func (s *Scanner) Next() (Kind, error) {
 	}
 	switch {
 	case b[p] != '<':
+		if b[p] == '\n' { // most likely an indented tag follows
+			if i := blanksEnd(b, p+1); i < len(b) && b[i] == '<' && i-p <= s.piece && int64(i-p) <= s.lim.Text {
+				s.lo, s.hi, s.pos = p, i, i
+				s.kind, s.after = Text, afterContent
+				return Text, nil
+			}
+		}
 		i, done := s.quickText(b, p)
 		if !done {
 			s.run = 0
@@ -114,11 +121,6 @@ func (s *Scanner) settle(k Kind, err error) (Kind, error) {
 func (s *Scanner) quickText(b []byte, p int) (i int, done bool) {
 	b = b[:min(len(b), p+s.piece)]
 	i = p
-	if b[p] == '\n' { // most likely an indented tag follows
-		if i = blanksEnd(b, p+1); i < len(b) && b[i] == '<' {
-			return i, int64(i-p) <= s.lim.Text
-		}
-	}
 	for {
 		i = textNear(b, i)
 		if i == len(b) {

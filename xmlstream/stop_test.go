@@ -62,16 +62,16 @@ func checkStops(t *testing.T, b []byte, from ...int) {
 func TestStops(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		for c := range 256 {
-			for _, n := range []int{1, 7, 8, 9, 31, 32, 33, 63, 64, 65, 95, 96, 127, 128, 129, 160, 200} {
-				for _, at := range []int{0, 1, 7, 8, 31, 32, 33, 47, 63, 64, 90, 95, 96, 127, 128, 150, 199} {
+			for _, n := range []int{1, 9, 33, 64, 97, 200} {
+				for _, at := range []int{0, 7, 8, 32, 63, 64, 95, 96, 128, 199} {
 					if at >= n {
 						break
 					}
 					b := bytes.Repeat([]byte{'x'}, n)
 					b[at] = byte(c)
-					checkStops(t, b, 0, 1, at, at+1)
+					checkStops(t, b, 0, at, at+1)
 					b[0] = '\n'
-					checkStops(t, b, 0, 1)
+					checkStops(t, b, 1)
 				}
 			}
 		}
@@ -104,7 +104,7 @@ func TestQuickEvents(t *testing.T) {
 	for _, tt := range cases {
 		docs = append(docs, []byte(tt.doc))
 	}
-	const random = 400
+	const random = 200
 	for i := range uint64(random) {
 		docs = append(docs, randomDocument(rand.New(rand.NewPCG(i, 3))))
 	}
@@ -117,8 +117,9 @@ func TestQuickEvents(t *testing.T) {
 			accepted++
 		}
 		bothWays(t, func(t *testing.T) {
+			fresh := NewScanner(Limits{})
 			for range 3 {
-				for _, s := range []*Scanner{NewScanner(Limits{}), learnt} {
+				for _, s := range []*Scanner{fresh, learnt} {
 					s.ResetBytes(doc)
 					if got := dump(s); got != want {
 						t.Fatalf("Next(%q), wide %v: got\n%s\nwant\n%s", doc, vector, got, want)
@@ -131,7 +132,7 @@ func TestQuickEvents(t *testing.T) {
 			}
 		})
 	}
-	if accepted < random/3 || accepted > random*9/10 {
+	if accepted < random/3 || accepted == random {
 		t.Errorf("%d of %d random documents are accepted", accepted, random)
 	}
 	if n := len(careful.forms.list); n != 1 {

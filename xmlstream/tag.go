@@ -8,11 +8,12 @@ type Attr struct {
 	Quote  byte   // the quote character used
 	Offset int64  // stream offset of the name
 	plain  bool   // Raw is the value: no reference, no white space but blanks
+	xmlns  bool   // a namespace declaration
 }
 
 // IsNamespace reports whether a is a namespace declaration: xmlns="…" or
 // xmlns:p="…".
-func (a *Attr) IsNamespace() bool { return string(a.Name.Space) == xmlnsSpace }
+func (a *Attr) IsNamespace() bool { return a.xmlns }
 
 // AppendValue appends the normalized value: references replaced, literal
 // white space turned into blanks (XML 1.0 §3.3.3).
@@ -213,7 +214,7 @@ func (s *Scanner) spanAttrs() {
 		to.Raw = w[a.value:a.end:a.end]
 		to.Quote = a.quote
 		to.Offset = s.base + int64(s.tok+a.name.start)
-		to.plain = a.plain
+		to.plain, to.xmlns = a.plain, a.xmlns
 	}
 }
 
