@@ -235,7 +235,6 @@ func (l *loader) checkBackend(name string, b *Backend) {
 		l.needIf(b.Host != HostNode, path+".host", message, hint)
 		l.needIf(b.Redirects != RedirectsPass, path+".redirects", message, hint)
 		l.needIf(b.Compress != CompressOff, path+".compress", message, hint)
-		l.needIf(!b.Proxy.IsZero(), path+".proxy", message, hint)
 		l.needIf(b.MaxConcurrency.None(), path+".queue_wait", message, "remove it: where all connections are in use, framed nodes get several messages over one")
 	}
 	l.checkFields(b.Headers, path+".headers")

@@ -26,8 +26,6 @@ var notYet = []unbuilt{
 	{"listeners[].proxy_protocol", is(false), "X-Forwarded-For from trusted_proxies works"},
 	{"backends.*.nodes[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
 	{"routes[].to[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
-	{"backends.*.proxy", isZero, "nodes are connected to directly"},
-	{"backends.*.resolve", nil, "names are looked up for each new connection"},
 	{"routes[].reply", is(ReplyDiscard), "use discard; the caller of a sync route gets the answer"},
 	{"routes[].reply_keep", nil, "answers to stored messages are discarded"},
 	{"routes[].reply_hosts", isEmpty, "answers to stored messages are discarded"},

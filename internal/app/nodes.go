@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"net/url"
 	"os"
 	"reflect"
 	"sync"
@@ -225,6 +226,7 @@ func (o nodeOptions) http(u config.NodeURL) upstream.HTTPOptions {
 		IdleTimeout:    o.c.IdleTimeout.Or(forever),
 		MaxConnections: share(o.c),
 		HeaderBytes:    o.sizes.header,
+		Dial:           dialing(o.c),
 	}
 }
 
@@ -237,7 +239,17 @@ func (o nodeOptions) framed(u config.NodeURL) upstream.FramedOptions {
 		IdleTimeout:    o.c.IdleTimeout.Or(forever),
 		MaxConnections: share(o.c),
 		MaxReply:       o.sizes.message,
+		Dial:           dialing(o.c),
 	}
+}
+
+// dialing is how the nodes of a backend are connected to.
+func dialing(c *config.Backend) upstream.DialOptions {
+	opt := upstream.DialOptions{Resolve: time.Duration(c.Resolve)}
+	if !c.Proxy.IsZero() {
+		opt.Proxy, _ = url.Parse(c.Proxy.Reveal()) // config has read it as a URL
+	}
+	return opt
 }
 
 // share is the part that each node of a backend has in its connections. It is

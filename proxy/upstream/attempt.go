@@ -113,6 +113,9 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 func (a *attempt) putIdleConn(error) {
 	if c := a.conn.Load(); c != nil {
 		c.end(a)
+		if c.raw.moved() {
+			c.Close()
+		}
 	}
 }
 

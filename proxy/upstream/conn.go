@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 )
@@ -39,7 +40,15 @@ type conn struct {
 type countConn struct {
 	net.Conn
 	written atomic.Int64
+
+	// names has the address at as of version; nil if it is not to be followed.
+	names   *names
+	at      netip.Addr
+	version uint64
 }
+
+// moved reports that the node is not at the other end any more.
+func (c *countConn) moved() bool { return c.names != nil && c.names.gone(c.at, c.version) }
 
 func (c *countConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)

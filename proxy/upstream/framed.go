@@ -26,7 +26,7 @@ const framePiece = 64 << 10
 // the fewest requests under way.
 type Framed struct {
 	opt      FramedOptions
-	dialer   net.Dialer
+	dialer   dialer
 	inFlight atomic.Int64
 
 	mu      sync.Mutex
@@ -43,11 +43,32 @@ func NewFramed(opt FramedOptions) (*Framed, error) {
 	if err := opt.validate(); err != nil {
 		return nil, err
 	}
-	return &Framed{
+	n := &Framed{
 		opt:     opt,
 		conns:   make(map[*frameConn]struct{}),
 		changed: make(chan struct{}),
-	}, nil
+	}
+	host, _, err := net.SplitHostPort(opt.Address)
+	if err != nil {
+		return nil, err
+	}
+	n.dialer = newDialer(opt.Dial, host, n.moved)
+	return n, nil
+}
+
+// moved closes idle connections to addresses that the node has left.
+func (n *Framed) moved() {
+	n.mu.Lock()
+	var gone []*frameConn
+	for _, c := range n.idle {
+		if c.raw.moved() {
+			gone = append(gone, c)
+		}
+	}
+	n.mu.Unlock()
+	for _, c := range gone {
+		c.expire()
+	}
 }
 
 // Name implements [proxy.Node].
@@ -63,6 +84,7 @@ func (n *Framed) InFlight() int64 { return n.inFlight.Load() }
 
 // Close implements [proxy.Node].
 func (n *Framed) Close() {
+	n.dialer.close()
 	n.mu.Lock()
 	n.closed = true
 	idle := n.idle
@@ -85,6 +107,7 @@ type message struct {
 // read after an answer that came early.
 func (n *Framed) Send(ctx context.Context, req *proxy.Request) (*proxy.Response, error) {
 	n.inFlight.Add(1)
+	n.dialer.tick()
 	resp, err := n.send(ctx, req)
 	if err != nil || resp.Body == nil {
 		n.inFlight.Add(-1)
@@ -224,14 +247,14 @@ func (n *Framed) leastLoaded() *frameConn {
 }
 
 func (n *Framed) dial(ctx context.Context) (*frameConn, *proxy.SendError) {
-	raw, err := n.dialer.DialContext(ctx, "tcp", n.opt.Address)
 	c := &frameConn{n: n, load: 1, done: make(chan struct{}), writing: make(chan struct{}, 1)}
+	var err error
+	c.c, c.raw, err = n.dialer.dial(ctx, n.opt.Address, true)
 	if err == nil {
-		c.raw = &countConn{Conn: raw}
-		c.c, c.plain = c.raw, true
+		c.plain = c.c == net.Conn(c.raw)
 		if n.opt.TLS != nil {
 			c.plain = false
-			c.c, err = handshake(ctx, c.raw, n.opt.TLS, n.opt.Address)
+			c.c, err = handshake(ctx, c.c, n.opt.TLS, n.opt.Address)
 		}
 	}
 	if err == nil { // before others can see it
@@ -261,11 +284,11 @@ func (n *Framed) put(c *frameConn) {
 	c.reused = true
 	_, live := n.conns[c]
 	idle := c.load == 0 && live
-	if idle && !n.closed {
+	closing := idle && (n.closed || c.raw.moved())
+	if idle && !closing {
 		n.idle = append(n.idle, c)
 		c.idle.Reset(n.opt.IdleTimeout)
 	}
-	closing := idle && n.closed
 	n.mu.Unlock()
 	if closing {
 		c.fail(ErrClosed)

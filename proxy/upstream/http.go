@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/textproto"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,7 +28,8 @@ type HTTP struct {
 	opt      HTTPOptions
 	base     base
 	tr       *http.Transport
-	dialer   net.Dialer
+	dialer   dialer
+	forward  bool // requests go to a proxy, in absolute-form
 	inFlight atomic.Int64
 	closed   atomic.Bool
 }
@@ -43,7 +44,12 @@ func NewHTTP(opt HTTPOptions) (*HTTP, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &HTTP{opt: opt, base: b}
+	n := &HTTP{opt: opt, base: b, forward: b.scheme == "http" && opt.Dial.Proxy != nil}
+	host, _, err := net.SplitHostPort(b.host)
+	if err != nil {
+		host = strings.Trim(b.host, "[]")
+	}
+	n.dialer = newDialer(opt.Dial, host, func() { n.tr.CloseIdleConnections() })
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	n.tr = &http.Transport{
@@ -70,6 +76,7 @@ func (n *HTTP) InFlight() int64 { return n.inFlight.Load() }
 // Close implements [proxy.Node].
 func (n *HTTP) Close() {
 	n.closed.Store(true)
+	n.dialer.close()
 	n.tr.CloseIdleConnections()
 }
 
@@ -81,18 +88,18 @@ func (n *HTTP) done() {
 	}
 }
 
-func (n *HTTP) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := n.dialTCP(ctx, network, addr)
+func (n *HTTP) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	c, raw, err := n.dialTCP(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c, raw: c, peek: true}, nil
+	return &conn{Conn: c, raw: raw, peek: c == net.Conn(raw)}, nil
 }
 
-func (n *HTTP) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
+func (n *HTTP) dialTLS(ctx context.Context, _, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.connectTimeout(ctx))
 	defer cancel()
-	c, err := n.dialTCP(ctx, network, addr)
+	c, raw, err := n.dialTCP(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -100,20 +107,16 @@ func (n *HTTP) dialTLS(ctx context.Context, network, addr string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: t, raw: c}, nil
+	return &conn{Conn: t, raw: raw}, nil
 }
 
-func (n *HTTP) dialTCP(ctx context.Context, network, addr string) (*countConn, error) {
+func (n *HTTP) dialTCP(ctx context.Context, addr string) (net.Conn, *countConn, error) {
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
 		a.dialling()
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.connectTimeout(ctx))
 	defer cancel()
-	c, err := n.dialer.DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	return &countConn{Conn: c}, nil
+	return n.dialer.dial(ctx, addr, !n.forward)
 }
 
 // connectTimeout is that of the try for which the Transport dials.
@@ -157,6 +160,7 @@ func (n *HTTP) Send(ctx context.Context, req *proxy.Request) (*proxy.Response, e
 		return nil, &proxy.SendError{Class: proxy.NotSent, Err: ErrClosed}
 	}
 	n.inFlight.Add(1)
+	n.dialer.tick()
 	for tries := 0; ; tries++ {
 		resp, again, err := n.try(ctx, req)
 		if err == nil {
@@ -180,7 +184,7 @@ func (n *HTTP) try(ctx context.Context, req *proxy.Request) (_ *proxy.Response, 
 		answer = req.Timeouts.Answer
 	}
 	hr := &http.Request{
-		Method: req.Method, URL: n.base.url(req), Host: req.Host, Header: n.header(req),
+		Method: req.Method, URL: n.url(req), Host: req.Host, Header: n.header(req),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 	if req.Method == http.MethodConnect {
@@ -274,6 +278,14 @@ func (n *HTTP) response(a *attempt, req *proxy.Request, resp *http.Response) (*p
 	return out, false, nil
 }
 
+// url is the URL that net/http makes the request's target of.
+func (n *HTTP) url(req *proxy.Request) *url.URL {
+	if n.forward {
+		return n.base.absolute(req)
+	}
+	return n.base.url(req)
+}
+
 // header copies what the request asks for. User-Agent is suppressed unless
 // given; fields that a hop writes itself are left to net/http.
 func (n *HTTP) header(req *proxy.Request) http.Header {
@@ -286,10 +298,13 @@ func (n *HTTP) header(req *proxy.Request) http.Header {
 	if _, ok := h["User-Agent"]; !ok {
 		h["User-Agent"] = nil
 	}
-	if u := n.base.user; u != nil && h["Authorization"] == nil {
-		password, _ := u.Password()
-		pair := u.Username() + ":" + password
-		h["Authorization"] = []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(pair))}
+	if own := basicOf(n.base.user); own != "" && h["Authorization"] == nil {
+		h["Authorization"] = []string{own}
+	}
+	if n.forward {
+		if own := basicOf(n.opt.Dial.Proxy.User); own != "" {
+			h["Proxy-Authorization"] = []string{own}
+		}
 	}
 	return h
 }

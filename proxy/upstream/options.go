@@ -44,6 +44,9 @@ type HTTPOptions struct {
 
 	// TLS is used for https (see [TLSConfig]). Default: the system's roots.
 	TLS *tls.Config
+
+	// Dial says how connections are made.
+	Dial DialOptions
 }
 
 func (o HTTPOptions) withDefaults() HTTPOptions {
@@ -69,7 +72,7 @@ func (o HTTPOptions) withDefaults() HTTPOptions {
 }
 
 func (o HTTPOptions) validate() error {
-	errs := validateTimes(o.ConnectTimeout, o.Timeout, o.IdleTimeout)
+	errs := append(validateTimes(o.ConnectTimeout, o.Timeout, o.IdleTimeout), o.Dial.validate()...)
 	// A url.Error repeats the URL, credentials included: only its reason is
 	// told, and not even that where it may quote them.
 	u, err := url.Parse(o.URL)
@@ -128,6 +131,9 @@ type FramedOptions struct {
 	// MaxReply bounds the payload of a reply. A longer one breaks the
 	// connection. Default 64 MiB; never above what Length can express.
 	MaxReply int64
+
+	// Dial says how connections are made.
+	Dial DialOptions
 }
 
 func (o FramedOptions) withDefaults() FramedOptions {
@@ -153,7 +159,7 @@ func (o FramedOptions) withDefaults() FramedOptions {
 }
 
 func (o FramedOptions) validate() error {
-	errs := validateTimes(o.ConnectTimeout, o.Timeout, o.IdleTimeout)
+	errs := append(validateTimes(o.ConnectTimeout, o.Timeout, o.IdleTimeout), o.Dial.validate()...)
 	if _, port, err := net.SplitHostPort(o.Address); err != nil || port == "" {
 		errs = append(errs, fmt.Errorf("option Address: got %q, want host:port", o.Address))
 	}

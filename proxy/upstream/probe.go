@@ -32,14 +32,14 @@ func (n *HTTP) Probe(ctx context.Context) error {
 func (n *Framed) Probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, n.opt.ConnectTimeout)
 	defer cancel()
-	raw, err := n.dialer.DialContext(ctx, "tcp", n.opt.Address)
+	c, _, err := n.dialer.dial(ctx, n.opt.Address, true)
 	if err == nil && n.opt.TLS != nil {
-		raw, err = handshake(ctx, raw, n.opt.TLS, n.opt.Address)
+		c, err = handshake(ctx, c, n.opt.TLS, n.opt.Address)
 	}
 	if err != nil {
 		return fmt.Errorf("upstream: %s: %w", n.Name(), err)
 	}
-	return raw.Close()
+	return c.Close()
 }
 
 // Probe implements [proxy.Node]: what is inside the process can be reached.

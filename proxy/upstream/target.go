@@ -57,6 +57,13 @@ func (b *base) target(req *proxy.Request) (path, query string, hasQuery bool) {
 	return path, b.query, b.hasQuery || req.HasQuery
 }
 
+// absolute makes net/http write the target in absolute-form, as a proxy gets it
+// (RFC 9112 §3.2.2).
+func (b *base) absolute(req *proxy.Request) *url.URL {
+	path, query, hasQuery := b.target(req)
+	return &url.URL{Scheme: b.scheme, Host: b.host, Opaque: "//" + b.host + path, RawQuery: query, ForceQuery: hasQuery}
+}
+
 // url makes net/http write the target octet for octet.
 func (b *base) url(req *proxy.Request) *url.URL {
 	path, query, hasQuery := b.target(req)
