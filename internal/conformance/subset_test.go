@@ -151,13 +151,13 @@ func withoutDoctype(doc string) (string, error) {
 		}
 		break
 	}
-	end := strings.IndexByte(rest, '>')
-	if end < 0 {
+	_, after, ok := strings.Cut(rest, ">")
+	if !ok {
 		return "", errSubset
 	}
 	var out strings.Builder
 	out.WriteString(prolog + d.instructions.String())
-	err := d.content(&out, rest[end+1:], 0)
+	err := d.content(&out, after, 0)
 	return out.String(), err
 }
 
