@@ -28,7 +28,9 @@
 //
 // Messages of one lane are delivered one at a time in the order of their
 // acceptance; those without a lane in no promised order, [Destination.Parallel]
-// at once. A destination that is down has a clock of its own and charges no
+// at once. The lane of a dead message stands still where its route asks for it.
+// A message with an [Identity] is kept once within its window ([Queue.PutOnce]),
+// whatever has become of it. A destination that is down has a clock of its own and charges no
 // attempt to the messages that wait for it.
 //
 // # Errors

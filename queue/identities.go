@@ -38,6 +38,7 @@ type identities struct {
 	names   []string // of routes, for knownID.route
 	numbers map[string]uint16
 	counts  []int // of known, by route
+	most    int   // mostIDs
 }
 
 // knownID is kept small: there is one for each message of the window.
@@ -60,10 +61,14 @@ type pendingID struct {
 
 const bucketSeconds = 60
 
+// mostIDs bounds the index: callers could fill the memory with messages that
+// each have an id of their own. It is 115 new ids a second for a day.
+const mostIDs = 10_000_000
+
 func newIdentities() *identities {
 	return &identities{
 		base: time.Now(), known: map[[16]byte]knownID{}, buckets: map[int32][][16]byte{}, oldest: math.MaxInt32,
-		pending: map[[16]byte]*pendingID{}, numbers: map[string]uint16{},
+		pending: map[[16]byte]*pendingID{}, numbers: map[string]uint16{}, most: mostIDs,
 	}
 }
 
@@ -171,7 +176,7 @@ const loadPatience = 10 * time.Second
 // within its window is not kept again, and Kept tells of the first. A repeat of
 // a message that is being committed at this moment waits for that and shares its
 // outcome. Besides the errors of Put: ErrOtherContent; ErrFull while the index
-// is not complete after a start.
+// is not complete after a start, and when it has ten million identities.
 func (q *Queue) PutOnce(ctx context.Context, m *Message) (Kept, error) {
 	if _, err := uuid.Parse(m.ID); err != nil || m.Identity.IsZero() {
 		return Kept{}, fmt.Errorf("queue: message %q has no identity, or its id is no UUID", cut(m.ID, 100))
@@ -217,6 +222,8 @@ func (q *Queue) claim(m *Message) (kept Kept, p *pendingID, err error) {
 	}
 	k, ok := q.ids.find(key)
 	switch {
+	case !ok && len(q.ids.known)+len(q.ids.pending) >= q.ids.most:
+		return Kept{}, nil, fmt.Errorf("%w: %d identities are known", ErrFull, len(q.ids.known))
 	case !ok:
 		p = &pendingID{id: m.ID, sum: m.Identity.Sum, done: make(chan struct{})}
 		q.ids.pending[key] = p

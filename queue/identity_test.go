@@ -232,6 +232,22 @@ func TestPutOnceWaitsForTheIndex(t *testing.T) {
 	})
 }
 
+// TestMostIDs: ids cannot fill the memory.
+func TestMostIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, NewMemory(), &node{}, Route{})
+		r.ids.most = 3
+		for i, key := range []string{"a", "b", "c"} {
+			r.wantOnce(t, "room", i, key, "x", Kept{ID: uid(i)}, nil)
+		}
+		time.Sleep(time.Minute)
+		r.wantOnce(t, "no room", 4, "d", "x", Kept{}, ErrFull)
+		r.wantOnce(t, "a repeat", 5, "a", "x", Kept{ID: uid(0), Repeat: true, Fate: FateDelivered}, nil)
+		time.Sleep(24 * time.Hour)
+		r.wantOnce(t, "room again", 6, "d", "x", Kept{ID: uid(6)}, nil)
+	})
+}
+
 // TestIDsMemory holds the index to the promise of 1,000,000 identities in 200
 // MiB, and to giving them up again.
 func TestIDsMemory(t *testing.T) {

@@ -173,3 +173,51 @@ func contractKnownCrash(t *testing.T, mk storeMaker) {
 	cancel()
 	wg.Wait()
 }
+
+// TestOlderStore: a store that was made before there were identities takes them.
+func TestOlderStore(t *testing.T) {
+	o := testOptions(t, t.TempDir())
+	s := openStore(t, o)
+	i, err := s.js.info(streamState)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Config.Subjects = slices.DeleteFunc(i.Config.Subjects, func(s string) bool { return s == subjectKnown+"*" })
+	if err := s.js.call("STREAM.UPDATE."+streamState, i.Config, nil); err != nil {
+		t.Fatal(err)
+	}
+	seq := put(t, s, identified(1, time.Hour))
+	closeStore(t, s)
+	s = openStore(t, o)
+	if err := s.RemoveKnown(seq, knownOf(identified(1, time.Hour), FateDelivered)); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	s = openStore(t, o)
+	if known := scanKnown(t, s); len(known) != 1 {
+		t.Errorf("ScanKnown: got %v, want one", known)
+	}
+	closeStore(t, s)
+}
+
+// TestKnownIsForgotten: records of which all is over leave the disk, others stay.
+func TestKnownIsForgotten(t *testing.T) {
+	s := openStore(t, testOptions(t, t.TempDir()))
+	for i, window := range []time.Duration{-3 * time.Hour, -2 * time.Hour, time.Hour} {
+		if err := s.KeepKnown(t.Context(), knownOf(identified(i, window), FateDelivered)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.trim.mu.Lock()
+	s.trim.debts.forgotAt = time.Time{}
+	s.trim.mu.Unlock()
+	s.trim.poke()
+	waitFor(t, "the records that are over", func() bool {
+		n := 0
+		err := s.js.values(t.Context(), subjectKnown+"*", func(scanned) error { n++; return nil })
+		return err == nil && n == 1
+	})
+	if known := scanKnown(t, s); len(known) != 1 || known[uid(2)].ID == "" {
+		t.Errorf("ScanKnown: got %v, want the one that is not over", known)
+	}
+}
