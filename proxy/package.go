@@ -13,9 +13,10 @@ import (
 // (SPEC.md §3, "Framed").
 var ErrMultipart = errors.New("proxy: a framed node takes no multipart messages")
 
-// errForeign: an answer with attachments is in another version than the caller
-// spoke, and only single envelopes are translated.
-var errForeign = errors.New("proxy: an answer with attachments is not translated")
+// errFar: the root of an answer with attachments stands behind more than may be
+// held, and without it nobody knows in which version and with which status to
+// answer.
+var errFar = errors.New("proxy: the root of the answer stands behind larger parts")
 
 // readPackage checks a message with attachments that is whole in memory, and
 // takes over buf.
@@ -86,7 +87,7 @@ func (c *call) packageHead(m *related, r *route) (*route, error) {
 		return nil, c.messageError(err, m.dec)
 	}
 	f := m.dec.Facts()
-	c.version = f.Version
+	c.take(f)
 	if !c.ct.HasAction {
 		c.ct.Action, c.ct.HasAction = m.pkg.Action()
 	}
@@ -109,9 +110,6 @@ func (c *call) packageHead(m *related, r *route) (*route, error) {
 		if err := c.checkStrict(); err != nil {
 			return nil, err
 		}
-	}
-	if r.Translate != soapcodec.V0 && f.Version != r.Translate {
-		return nil, refuse(statusMediaType, "") // only single envelopes are translated
 	}
 	return r, nil
 }
@@ -168,7 +166,9 @@ func (c *call) streamPackage(prefix []byte, lim Limits) error {
 	if err := p.prime(int64(len(prefix))); err != nil {
 		return c.messageError(err, dec)
 	}
-	c.take(dec.Facts())
+	if f := dec.Facts(); f.Version != soapcodec.V0 {
+		c.take(f)
+	}
 	c.canonical = m.canonized
 
 	// As long as the root is ahead nobody knows whether its charset is UTF-8.
@@ -232,20 +232,36 @@ func (a *answer) checkedPackage(dec *soapcodec.Decoder, raw []byte) error {
 	}
 	err := m.check(nil)
 	a.codec.Add(m.octets)
-	if err == nil {
-		err = a.spoken(dec.Facts())
-	}
 	return err
 }
 
-// spoken refuses an answer with attachments in another version than the
-// caller's, where the route translates. As long as the version is not known it
-// may be another.
-func (a *answer) spoken(f *soapcodec.Facts) error {
-	if a.route.Translate != soapcodec.V0 && a.version != soapcodec.V0 && f.Version != a.version {
-		return errForeign
+// translatePackage is translate for an answer with attachments. One that is in
+// the caller's version keeps its octets, but for the content coding.
+func (a *answer) translatePackage(prefix []byte) (*Reply, error) {
+	lim := a.route.replyLimits
+	dec := soapcodec.NewDecoder(soapcodec.Options{})
+	src := newBody(io.MultiReader(bytes.NewReader(prefix), a.resp.Body), a.coding, lim)
+	m := newRelated(dec, a.replyOptions(), lim, a.h.opt.SpoolDir).from(src, a.ct)
+	m.edits = true
+	a.msg.also = append(a.msg.also, m)
+	p := &pass{raw: true, dec: dec, rel: m}
+	p.tee = tee{src: m, most: lim.held(max(lim.Buffer, int64(len(prefix)))), tooMuch: errTooLarge}
+	p.from = &p.tee
+	if err := p.prime(lim.Buffer + 1); err != nil {
+		return a.failed(err)
 	}
-	return nil
+	f := dec.Facts()
+	if f.Version == soapcodec.V0 {
+		return a.failed(errFar)
+	}
+	r := a.good(f)
+	if f.Version == a.version {
+		dropForms(r.Header)
+	} else {
+		a.translateReply(r, f)
+		setType(r.Header, soapcodec.TranslatePackage(first(a.resp.Header, "Content-Type"), a.version, ""))
+	}
+	return a.passed(r, p)
 }
 
 // streamPackage is stream for an answer with attachments.
@@ -256,9 +272,6 @@ func (a *answer) streamPackage(prefix []byte) (*Reply, error) {
 	p.rel = newRelated(p.dec, a.route.check, lim, "").from(newBody(&p.tee, a.coding, lim), a.ct)
 	p.from = p.rel
 	if err := p.prime(int64(len(prefix))); err != nil {
-		return a.failed(err)
-	}
-	if err := a.spoken(p.dec.Facts()); err != nil {
 		return a.failed(err)
 	}
 	r := a.good(p.dec.Facts())

@@ -28,6 +28,7 @@ type related struct {
 	// canonical asks for the canonical form of the root; canonized tells that it
 	// is made, as no signature forbids it.
 	canonical, canonized bool
+	to                   soapcodec.Version // that the root is translated to, see edits; V0 = none
 
 	state  rootState
 	out    []byte // not given yet; dies at the next step
@@ -67,7 +68,7 @@ func newRelated(dec *soapcodec.Decoder, opt soapcodec.Options, lim Limits, dir s
 	dec.ResetBytes(nil) // no facts before the root
 	return &related{
 		pkg: soapcodec.NewPackage(soapcodec.PackageOptions{HeaderBytes: min(lim.HeaderBytes, maxPartHeader)}),
-		dec: dec, lim: lim, dir: dir, rd: new(xmlstream.Reader),
+		dec: dec, lim: lim, dir: dir, rd: new(xmlstream.Reader), to: opt.Translate,
 	}
 }
 
@@ -216,10 +217,15 @@ func (m *related) beginRoot() ([]byte, error) {
 	p.tee = tee{src: counted, most: m.lim.held(m.lim.Buffer), tooMuch: headFault}
 	m.dec.Reset(&p.tee)
 	m.inner, m.room = p, make([]byte, chunk)
-	if m.canonical {
+	if m.canonical || m.edits && m.to != soapcodec.V0 {
 		if err := m.dec.Head(); err != nil {
 			return nil, err
 		}
+	}
+	if v := m.dec.Facts().Version; m.edits && m.to != soapcodec.V0 && m.to != v {
+		change.Version = m.to
+	}
+	if m.canonical {
 		// A signature that turns up in Body is too late to change that.
 		if m.canonized = !m.dec.Facts().NormalizeSkipped; m.canonized {
 			m.inner = newCanonicalReader(p)

@@ -35,6 +35,9 @@ func (c *call) translateFields(h http.Header) {
 		}
 	}
 	framedHeader(h, c.outgoing(), act)
+	if c.ct.IsMultipart() {
+		setType(h, soapcodec.TranslatePackage(c.typ, c.outgoing(), headerSafe(act)))
+	}
 }
 
 // replyOptions are for the check of an answer, which is translated into the
@@ -47,11 +50,14 @@ func (c *call) replyOptions() soapcodec.Options {
 	return opt
 }
 
-// foreign reports whether the answer, of which the first octets are given, is
-// in another version than the caller spoke and has to be translated.
+// foreign reports whether the answer, of which the first octets are given, is,
+// or may be, in another version than the caller spoke.
 func (a *answer) foreign(prefix []byte) bool {
-	if a.route.Translate == soapcodec.V0 || a.version == soapcodec.V0 || a.ct.IsMultipart() {
+	if a.route.Translate == soapcodec.V0 || a.version == soapcodec.V0 {
 		return false
+	}
+	if a.ct.IsMultipart() {
+		return true // its root may stand anywhere
 	}
 	src := newBody(bytes.NewReader(prefix), a.coding, a.route.replyLimits)
 	rd, err := xmlstream.NewReader(src, a.charset)
@@ -75,6 +81,9 @@ func (a *answer) foreign(prefix []byte) bool {
 // caller's version, without content coding, in UTF-8. One that fits Buffer is
 // whole before the reply's head is written, a larger one streams.
 func (a *answer) translate(prefix []byte) (*Reply, error) {
+	if a.ct.IsMultipart() {
+		return a.translatePackage(prefix)
+	}
 	lim := a.route.replyLimits
 	src := newBody(io.MultiReader(bytes.NewReader(prefix), a.resp.Body), a.coding, lim)
 	rd, err := xmlstream.NewReader(src, a.charset)
@@ -90,11 +99,17 @@ func (a *answer) translate(prefix []byte) (*Reply, error) {
 	a.charset = "utf-8"
 	r := a.good(p.dec.Facts())
 	a.translateReply(r, p.dec.Facts())
+	return a.passed(r, p)
+}
+
+// passed gives r the octets of p, of which as many were read as may be held: the
+// whole, or a stream.
+func (a *answer) passed(r *Reply, p *pass) (*Reply, error) {
 	if !p.done {
 		r.Body, r.Length = &replyBody{call: a.call, r: &counted{pass: p, call: a.call}}, -1
 		return r, nil
 	}
-	a.codec.Add(p.tee.total())
+	a.codec.Add(p.checked())
 	out, err := io.ReadAll(p)
 	a.tries.end()
 	if err != nil {
@@ -115,12 +130,17 @@ func (a *answer) translateReply(r *Reply, f *soapcodec.Facts) {
 		}
 		r.Status = fault.Status(a.version)
 	}
-	for k := range r.Header {
+	dropForms(r.Header)
+	setType(r.Header, a.version.MediaType()+"; charset=utf-8")
+}
+
+// dropForms takes out what told of the octets that a reply had.
+func dropForms(h http.Header) {
+	for k := range h {
 		if digest(k) || strings.EqualFold(k, "Content-Encoding") || strings.EqualFold(k, "ETag") {
-			delete(r.Header, k)
+			delete(h, k)
 		}
 	}
-	setType(r.Header, a.version.MediaType()+"; charset=utf-8")
 }
 
 // signed reports that a message was refused because of its signature.

@@ -243,9 +243,10 @@ func (k *errKeeper) Read(p []byte) (int, error) {
 // A HeaderChange is what of the header of a root must be other than it was sent;
 // zero fields stay.
 type HeaderChange struct {
-	Charset  string // of Content-Type, where the field names one
-	Encoding string // Content-Transfer-Encoding, where the field is there
-	Length   int64  // Content-Length, where the field is there; -1 = stays
+	Version  Version // whose media type Content-Type is to name
+	Charset  string  // of Content-Type, where the field names one
+	Encoding string  // Content-Transfer-Encoding, where the field is there
+	Length   int64   // Content-Length, where the field is there; -1 = stays
 }
 
 // AppendHeader appends the header of a part, as [PartHeader] gives it, with the
@@ -259,8 +260,14 @@ func AppendHeader(dst, header []byte, c HeaderChange) []byte {
 		value := header[f.value:f.end]
 		with := ""
 		switch {
-		case c.Charset != "" && strings.EqualFold(f.name, fieldType):
-			with = WithCharset(string(value), c.Charset)
+		case (c.Charset != "" || c.Version != V0) && strings.EqualFold(f.name, fieldType):
+			with = string(value)
+			if c.Version != V0 {
+				with = translateRoot(with, c.Version)
+			}
+			if c.Charset != "" {
+				with = WithCharset(with, c.Charset)
+			}
 		case c.Encoding != "" && strings.EqualFold(f.name, fieldTransfer):
 			with = " " + c.Encoding
 		case c.Length >= 0 && strings.EqualFold(f.name, fieldLength):
