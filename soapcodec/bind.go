@@ -12,10 +12,7 @@ import (
 	"soapway/xmlstream"
 )
 
-const (
-	nsXSI       = "http://www.w3.org/2001/XMLSchema-instance"
-	xmlSpaceURI = "http://www.w3.org/XML/1998/namespace"
-)
+const nsXSI = "http://www.w3.org/2001/XMLSchema-instance"
 
 // maxBindDepth bounds how deep values may nest, since those with pointers to
 // themselves have no end.

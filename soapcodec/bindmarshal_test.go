@@ -62,6 +62,10 @@ func TestMarshal(t *testing.T) {
 		XMLName QName
 		Attrs   []xml.Attr `xml:",any,attr"`
 	}
+	type lang struct {
+		Lang string `xml:"http://www.w3.org/XML/1998/namespace lang,attr"`
+		Text string `xml:",chardata"`
+	}
 	zero := QName{}
 	for _, tt := range []struct {
 		v    any
@@ -87,6 +91,7 @@ func TestMarshal(t *testing.T) {
 			`<l xmlns="urn:l" a="1" xmlns:ns1="urn:q" ns1:a="2"/>`,
 		},
 		{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), `<Time>2026-01-02T03:04:05Z</Time>`},
+		{lang{"de", "\r\n\t "}, "<lang xml:lang=\"de\">&#13;\n\t </lang>"},
 		{nil, ``},
 	} {
 		envelope, err := Marshal(V12, tt.v)

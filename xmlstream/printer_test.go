@@ -446,7 +446,7 @@ func TestPrinterRawMixed(t *testing.T) {
 
 // The work does not explode with the number of attributes and declarations.
 func TestPrinterHostile(t *testing.T) {
-	names := make([]string, 20_000)
+	names := make([]string, 10_000)
 	for i := range names {
 		names[i] = fmt.Sprintf("p%d", i*7919%len(names))
 	}
