@@ -248,7 +248,10 @@ func Marshal(version Version, body any, blocks ...any) ([]byte, error) {
 		return nil, &BindError{Err: errNoVersion}
 	}
 	p := bindPrinters.Get().(*xmlstream.Printer)
-	defer bindPrinters.Put(p)
+	defer func() {
+		p.ResetBytes(nil) // the envelope is the caller's
+		bindPrinters.Put(p)
+	}()
 	p.ResetBytes(nil)
 	w := bindWriter{p: p}
 	ns := version.Namespace()
