@@ -113,7 +113,9 @@ func sumBody(doc []byte, f *soapcodec.Facts) func() ([sha256.Size]byte, error) {
 // order. Boundaries and fields of parts do not count: they are made anew.
 func (c *call) sumPackage(doc []byte) func() ([sha256.Size]byte, error) {
 	return func() (sum [sha256.Size]byte, err error) {
-		p, err := soapcodec.NewPackageReader(bytes.NewReader(doc), c.ct, c.route.decode, soapcodec.PackageOptions{})
+		p, err := soapcodec.NewPackageReader(bytes.NewReader(doc), c.ct, c.route.decode, soapcodec.PackageOptions{
+			HeaderBytes: min(c.route.limits.HeaderBytes, maxPartHeader), Encoded: true,
+		})
 		if err != nil {
 			return sum, err
 		}

@@ -14,6 +14,9 @@ type PackageOptions struct {
 	// HeaderBytes is how many octets the fields of one part may have. Default
 	// 64 KiB.
 	HeaderBytes int64
+	// Encoded makes a [PackageReader] give the parts but the root as they were
+	// sent, in their transfer encoding.
+	Encoded bool
 	// References makes the package keep the Content-IDs of all parts, at most
 	// 1 MiB of them, for [Package.Dangling].
 	References bool

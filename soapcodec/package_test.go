@@ -170,6 +170,18 @@ func TestPackageReaderSkips(t *testing.T) {
 	if _, err := p.Next(); err != io.EOF {
 		t.Errorf("behind the end: got %v", err)
 	}
+	encoded, err := NewPackageReader(strings.NewReader(pkg(xopRoot, "Content-Transfer-Encoding: base64\r\n\r\n!!!")), ct, Options{}, PackageOptions{Encoded: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{root11, "!!!"} {
+		if _, err := encoded.Next(); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(encoded); err != nil || string(b) != want {
+			t.Errorf("part %d, encoded: got %q, %v", i, b, err)
+		}
+	}
 	p = open(strings.Replace(pkg(xopRoot), "</s:Body>", "", 1))
 	if _, err := p.Next(); err != nil {
 		t.Fatal(err)

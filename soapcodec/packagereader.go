@@ -69,10 +69,11 @@ func (p *PackageReader) Next() (*Part, error) {
 		}
 		part := p.pkg.Part()
 		p.begun, p.root, p.seen, p.given = true, part.Root, p.seen[:0], 0
-		if p.src, err = part.Decoded(p.pkg); err == nil && p.root {
+		switch p.src, err = part.Decoded(p.pkg); {
+		case !p.root && (err != nil || p.pkg.opt.Encoded):
+			p.src, err = p.pkg, nil
+		case err == nil && p.root:
 			err = p.beginRoot(part.Type.Charset)
-		} else if err != nil && !p.root {
-			p.src, err = p.pkg, nil // nobody asks for its content
 		}
 		p.err = err
 		if err == nil {
@@ -110,7 +111,7 @@ func (s *seenOctets) Write(b []byte) (int, error) {
 }
 
 // Read implements io.Reader over the content of the current part, without its
-// transfer encoding if that is one of RFC 2045. The root comes as UTF-8: the
+// transfer encoding if that is one of RFC 2045 and Encoded is not set. The root comes as UTF-8: the
 // octets that offsets in [Facts] count. io.EOF is the end of the part. That the
 // content of another part is not in its transfer encoding is no fault of the
 // message, and Next goes on.
