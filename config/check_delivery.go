@@ -72,7 +72,7 @@ func (l *loader) checkDelivery(r *Route, path string) {
 	l.checkKey(&r.OrderBy, path+".order_by")
 	if r.Dedup != nil {
 		l.checkKey(&r.Dedup.By.Key, path+".dedup.by")
-		l.needIf(r.Delivery != DeliveryQueue && !l.failed[path+".delivery"], path+".dedup", "is for delivery: queue", "set delivery: queue, or remove it")
+		l.needIf(r.Delivery != DeliveryQueue, path+".dedup", "is for delivery: queue", "set delivery: queue, or remove it")
 	}
 	var route Route
 	l.setDefaults(reflect.ValueOf(&route).Elem())
@@ -87,6 +87,7 @@ func (l *loader) checkDelivery(r *Route, path string) {
 	const message, hint = "is for delivery: queue", "set delivery: queue, or remove it"
 	l.needIf(!r.OrderBy.none() && !l.keyed(r), path+".order_by", message, hint)
 	l.needIf(r.OnDead == OnDeadStop, path+".on_dead", message, hint)
+	l.needIf(r.Quota != nil, path+".quota", message, hint)
 	var def Retry
 	l.setDefaults(reflect.ValueOf(&def).Elem())
 	if r.Retry == def {

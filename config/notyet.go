@@ -36,7 +36,6 @@ var notYet = []unbuilt{
 	{"routes[].store_credentials", is(false), "give the backend credentials of its own by headers"},
 	{"routes[].shadow", isNil, "remove the key"},
 	{"routes[].redact", isEmpty, "bodies are never logged"},
-	{"routes[].quota", isNil, "store.max_bytes bounds what waits on all routes"},
 	{"store.url", isEmpty, "use dir, a store on this machine"},
 	{"store.replicas", nil, "use dir, a store on this machine"},
 	{"store.credentials", isZero, "use dir, a store on this machine"},

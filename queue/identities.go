@@ -236,7 +236,7 @@ func (q *Queue) claim(m *Message) (kept Kept, p *pendingID, err error) {
 
 // commit puts a message that nobody else is committing.
 func (q *Queue) commit(ctx context.Context, m *Message, p *pendingID) (Kept, error) {
-	_, err := q.store.Put(ctx, m)
+	err := q.Put(ctx, m)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	p.err = err

@@ -79,7 +79,8 @@ type routeState struct {
 	flying  int   // of these, in flight
 	bytes   int64 // of bodies of the items not gone
 	dead    int
-	last    string // reason of the last failed attempt
+	coming  quantity // accepted or being committed, and not yet part of the index
+	last    string   // reason of the last failed attempt
 }
 
 // add puts an item that is new to the index where it belongs.

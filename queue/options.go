@@ -91,6 +91,12 @@ type Route struct {
 	// octet, and an outcome that is not known makes a dead letter.
 	AtMostOnce bool
 
+	// MaxMessages and MaxBytes bound what may wait of the route: messages, and
+	// octets of their envelopes. Dead letters do not count, and a replay is never
+	// refused. Default: no bounds.
+	MaxMessages int
+	MaxBytes    int64
+
 	// StopOnDead makes a lane stand still when its head becomes a dead letter,
 	// until that is replayed, which then goes first, or dropped. Default: the
 	// next one goes on.

@@ -153,9 +153,14 @@ func (q *Queue) start(d *destState) {
 
 // Put accepts a message. It returns nil once the message is durable; from then
 // on it is delivered or becomes a dead letter, whatever happens. The errors are
-// those of [Store.Put]; m must not be changed afterwards.
+// those of [Store.Put]; ErrFull also for a route that has as much as it may. m
+// must not be changed afterwards.
 func (q *Queue) Put(ctx context.Context, m *Message) error {
+	if err := q.reserve(m); err != nil {
+		return err
+	}
 	_, err := q.store.Put(ctx, m)
+	q.unreserve(m)
 	return err
 }
 
@@ -181,6 +186,7 @@ func (q *Queue) committed(seq uint64, m *Message) {
 	if !q.loaded {
 		// Older messages of the same lane may still be unknown.
 		q.early = append(q.early, it)
+		it.route.coming.add(1, it.size)
 		return
 	}
 	q.insert(it, m.Lane)
@@ -342,6 +348,7 @@ func (q *Queue) Load(ctx context.Context) error {
 	for _, it := range q.early {
 		lane := it.laneKey
 		it.laneKey = ""
+		it.route.coming.add(-1, -it.size)
 		q.insert(it, lane)
 	}
 	q.early = nil

@@ -169,7 +169,9 @@ func queueRoutes(cfg *config.Config, has map[string]bool) (routes []queue.Route,
 			continue
 		}
 		name, b := cfg.BackendOf(r)
+		messages, octets := quota(r)
 		routes = append(routes, queue.Route{
+			MaxMessages: messages, MaxBytes: octets,
 			Name: r.Name, Destination: name, Retry: retryPolicy(&r.Retry),
 			// The assurance of a route that has turned sync is not that of what it stored.
 			AtMostOnce: r.Stores() && r.Assurance == config.AtMostOnce,
@@ -186,6 +188,14 @@ func queueRoutes(cfg *config.Config, has map[string]bool) (routes []queue.Route,
 		})
 	}
 	return routes, dests
+}
+
+// quota is what may wait of a route, 0 for no bound.
+func quota(r *config.Route) (messages int, octets int64) {
+	if q := r.Quota; q != nil {
+		messages, octets = max(0, int(q.Messages)), max(0, int64(q.Bytes)) // none is negative
+	}
+	return messages, octets
 }
 
 // maxParallel is how many stored messages are on their way to one backend at
