@@ -127,6 +127,73 @@ func FuzzTranslate(f *testing.F) {
 	})
 }
 
+// FuzzEdits: whatever options change a message at once, their edits fit together, a
+// stream is changed as a whole message is, the result is an envelope of the
+// version that was asked for, and it has the blocks that were asked for.
+func FuzzEdits(f *testing.F) {
+	seed := func(doc []byte) {
+		for _, bits := range []byte{0, 0x1F, 0x2A, 0x35, 0x3F} {
+			f.Add(doc, bits)
+		}
+	}
+	for _, pattern := range []string{"testdata/facts/*.txtar", "testdata/normalize/*.txtar", "testdata/translate/*.txtar"} {
+		for _, c := range golden.Glob(f, pattern) {
+			seed(c.File("in.xml"))
+		}
+	}
+	seed([]byte(open11 + "<s:Header ><a:To xmlns:a='" + nsAddressing + "' s:mustUnderstand='1' s:actor=''> s:x </a:To></s:Header > <s:Body/>" + shut))
+	add, mark := []byte(`<x:Add xmlns:x="urn:x"/>`), DeliveryMark(Delivery{ID: "1"})
+	f.Fuzz(func(t *testing.T, doc []byte, bits byte) {
+		before, err := Decode(doc, Options{})
+		if err != nil {
+			return
+		}
+		opt := Options{Node: bits&1 != 0}
+		if bits&2 != 0 {
+			opt.Normalize = Envelope
+		}
+		if bits&4 != 0 {
+			opt.Translate = other(before.Version)
+		}
+		if bits&8 != 0 {
+			opt.Add = add
+		}
+		if bits&16 != 0 {
+			opt.Late = &Late{To: "urn:node", Mark: mark}
+		}
+		opt.Strict = bits&32 != 0
+		d := NewDecoder(opt)
+		d.ResetBytes(doc)
+		if err := d.Finish(); err != nil {
+			if _, ok := err.(*Error); !ok {
+				t.Fatalf("Finish(%q, %+v): got %v, want an *Error", doc, opt, err)
+			}
+			return
+		}
+		skipped := d.Facts().NormalizeSkipped
+		edits := d.TakeEdits()
+		checkEdits(t, doc, edits)
+		out := Apply(nil, doc, edits)
+		if streamed, err := streamWith(opt, iotest.OneByteReader(bytes.NewReader(doc)), doc); err != nil || !bytes.Equal(streamed, out) && !skipped {
+			t.Fatalf("streaming %q with %+v: got %q, %v, want %q", doc, opt, streamed, err, out)
+		}
+		after, err := Decode(out, Options{})
+		if err != nil {
+			t.Fatalf("Decode(%q), made of %q with %+v: %v", out, doc, opt, err)
+		}
+		if opt.Translate != V0 && after.Version != opt.Translate {
+			t.Fatalf("%q, made of %q, is in version %v", out, doc, after.Version)
+		}
+		if n := len(after.Headers); opt.Add != nil && (n == 0 || after.Headers[0].Name != QName{"urn:x", "Add"}) ||
+			opt.Late != nil && (n == 0 || after.Headers[n-1].Name != QName{NSDelivery, deliveryBlock}) {
+			t.Fatalf("%q, made of %q with %+v, has not the blocks in their places", out, doc, opt)
+		}
+		if opt.Late != nil && after.To != "" && after.To != "urn:node" {
+			t.Fatalf("%q, made of %q, goes to %q", out, doc, after.To)
+		}
+	})
+}
+
 // FuzzReason: whatever stands in a message, the text of a fault is well-formed
 // and bounded.
 func FuzzReason(f *testing.F) {

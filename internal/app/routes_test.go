@@ -53,9 +53,9 @@ routes:
     backend: orders
     oneway: no
     wsdl: off
-    soap: {accept: [1.2], normalize: envelope, node: true}
+    soap: {accept: [1.2], normalize: envelope, node: true, translate: 1.1, strict: true, wsa_to: node, mark: block}
     limits: {depth: 7, buffer: 64KiB}
-  - {name: second, match: {path: /second, operation: Any}, backend: orders}
+  - {name: second, match: {path: /second, operation: Any}, backend: orders, soap: {translate: 1.2, normalize: canonical}}
   - {name: third, match: none, to: ["builtin:echo"], methods: [GET, POST]}
 `)
 	pools, problems := buildPools(cfg, nil)
@@ -84,11 +84,12 @@ routes:
 					Operation: soapcodec.QName{Space: "urn:o", Local: "Place"}, Headers: map[string]string{"X-Tenant": "north"},
 				},
 				Backend: orders, OneWay: proxy.OneWayNo, WSDLPass: true, Accept12: true,
-				Normalize: soapcodec.Envelope, Node: true, Limits: own,
+				Normalize: soapcodec.Envelope, Node: true, Translate: soapcodec.V11, Strict: true, WSATo: true, Mark: true, Limits: own,
 			},
 			{
 				Name: "second", Match: proxy.Match{Path: "/second", Operation: soapcodec.QName{Local: "Any"}, AnyNamespace: true},
-				Backend: orders, WSDLPass: true, Accept11: true, Accept12: true, Limits: limits,
+				Backend: orders, WSDLPass: true, Accept11: true, Accept12: true,
+				Normalize: soapcodec.Canonical, Translate: soapcodec.V12, Limits: limits,
 			},
 			{Name: "third", MatchNone: true, Backend: echo, Methods: []string{"GET"}, WSDLPass: true, Accept11: true, Accept12: true, Limits: limits},
 		},
