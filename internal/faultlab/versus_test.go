@@ -160,8 +160,12 @@ type caller struct {
 	c       net.Conn
 	r       *bufio.Reader
 	request []byte
+	id      []byte // the part of request that is another for each call; nil for none
 	want    string
 }
+
+// lastID is the last id that a caller has given to a message.
+var lastID atomic.Int64
 
 func newCaller(t *testing.T, l *lab, route, want string) *caller {
 	t.Helper()
@@ -172,10 +176,22 @@ func newCaller(t *testing.T, l *lab, route, want string) *caller {
 	t.Cleanup(func() { c.Close() })
 	body := l.w.body("0-0", versusBody, false, rand.New(rand.NewPCG(l.seed, 3)))
 	req := fmt.Appendf(nil, "POST /%s HTTP/1.1\r\nHost: gateway\r\nContent-Type: text/xml; charset=utf-8\r\nSOAPAction: \"\"\r\nContent-Length: %d\r\n\r\n%s", route, len(body), body)
-	return &caller{c, bufio.NewReaderSize(c, 16<<10), req, "HTTP/1.1 " + want}
+	return &caller{c: c, r: bufio.NewReaderSize(c, 16<<10), request: req, want: "HTTP/1.1 " + want}
+}
+
+// identify gives each message an id of its own.
+func (c *caller) identify() *caller {
+	const name, digits = "Idempotency-Key: ", "0000000000000000"
+	c.request = bytes.Replace(c.request, []byte("SOAPAction:"), []byte(name+digits+"\r\nSOAPAction:"), 1)
+	at := bytes.Index(c.request, []byte(name)) + len(name)
+	c.id = c.request[at : at+len(digits)]
+	return c
 }
 
 func (c *caller) call() error {
+	if c.id != nil {
+		copy(c.id, fmt.Sprintf("%016d", lastID.Add(1)))
+	}
 	if _, err := c.c.Write(c.request); err != nil {
 		return err
 	}
@@ -224,16 +240,23 @@ func callers(t *testing.T, l *lab, n int, route, want string) func(int) error {
 func versusAccept(t *testing.T) {
 	l := newLab(t)
 	node := newBackend(t, l.rec, l.seed, "orders") // down: only the acceptance is measured
-	l.configure(plan{name: "orders", node: node})
+	second := newBackend(t, l.rec, l.seed+1, onceRoute)
+	l.configure(plan{name: "orders", node: node}, plan{name: onceRoute, node: second, once: true})
 	l.start()
 	accept := callers(t, l, versusConns, "orders", "202")
+	known := make([]*caller, versusConns)
+	for i := range known {
+		known[i] = newCaller(t, l, onceRoute, "202").identify()
+	}
 	always := alwaysSynced(t)
-	var ours, theirs []float64
+	var ours, once, theirs []float64
 	for range versusTurns {
 		ours = append(ours, rate(t, versusConns, versusTurn, 0, accept))
+		once = append(once, rate(t, versusConns, versusTurn, 0, func(i int) error { return known[i].call() }))
 		theirs = append(theirs, rate(t, versusConns, versusTurn, 0, always))
 	}
 	t.Logf("HTTP accept, %d connections: %.0f/s; JetStream sync_interval always, %d publishers: %.0f/s", versusConns, median(ours), versusConns, median(theirs))
+	t.Logf("with dedup, each message with an id of its own: %.0f/s, %.2fx", median(once), median(once)/median(ours))
 	goal(t, "HTTP accept : JetStream always", median(ours)/median(theirs), 4, true)
 	l.kill()
 }
