@@ -54,6 +54,15 @@
 // namespace is declared once and used in many elements the exclusive form is by
 // its nature longer than the document, as each of them declares it.
 //
+// # Speed
+//
+// A scanner remembers the tags that it has seen, within bounds, and takes what
+// repeats by comparison, from one document to the next: keep it and reset it
+// rather than making a new one. Attributes are made when [Scanner.Attrs] is
+// called, and [Scanner.Local] and [Scanner.Space] cost less than [Scanner.Name].
+// Long texts are searched with AVX2 where the processor has it, unless the
+// build tag purego is set.
+//
 // # Charsets
 //
 // The scanner reads UTF-8 and checks it. A [Reader], or [DecodeBytes] for a

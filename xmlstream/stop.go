@@ -49,7 +49,7 @@ var (
 const (
 	// wideFrom is how many octets without a stop come before the wide search is
 	// worth its call.
-	wideFrom = 32
+	wideFrom = 96
 	// wideLeast is the least that the wide search takes.
 	wideLeast = 32
 	// wideMost bounds one call of the wide search, which cannot be preempted.
