@@ -10,6 +10,8 @@
 // whole. Every pair also runs without the gateway, so that a peer that is broken
 // by itself is told apart from a gateway that breaks it.
 //
+// gSOAP also sends files in parts of their own (MTOM, scan.h) and gets them back.
+//
 // zeep also signs calls (WS-Security, X.509); behind the gateway xmlsec1 must still
 // accept them in each mode of normalization that leaves signatures valid.
 //

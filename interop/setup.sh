@@ -41,4 +41,12 @@ if [ ! -x $depot ] || [ depot.wsdl -nt $depot ] || [ gsoap/depot.c -nt $depot ] 
 	quietly "gcc" gcc -O1 -w -I.build/gsoap -o $depot gsoap/depot.c \
 		.build/gsoap/soapC.c .build/gsoap/soapClient.c .build/gsoap/soapServer.c -lgsoap
 fi
+
+scan=.build/scan/scan
+if [ ! -x $scan ] || [ gsoap/scan.h -nt $scan ] || [ gsoap/scan.c -nt $scan ]; then
+	mkdir -p .build/scan
+	quietly "soapcpp2" soapcpp2 -c -x -L -w -I/usr/share/gsoap/import -d.build/scan gsoap/scan.h
+	quietly "gcc" gcc -O1 -w -I.build/scan -o $scan gsoap/scan.c \
+		.build/scan/soapC.c .build/scan/soapClient.c .build/scan/soapServer.c -lgsoap
+fi
 echo "interop: peers are ready"
