@@ -1,6 +1,7 @@
 package soapcodec
 
 import (
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"math"
@@ -261,8 +262,14 @@ func checkBind(t *testing.T, doc string) {
 	if !reflect.DeepEqual(again, ours) {
 		t.Fatalf("%q was written as %s: got\n%+v\nwant\n%+v", doc, written, again, ours)
 	}
+	if bytes.Contains(written, []byte("<xmlns ")) {
+		return // encoding/xml knows no default namespace for an element of that name
+	}
 	var theirs bindDiff
 	if err := xml.Unmarshal([]byte(bodyOf(t, written)), &theirs); err != nil {
+		if strings.Contains(err.Error(), "invalid XML name") {
+			return // it knows the names of the Fourth Edition
+		}
 		t.Fatalf("encoding/xml refuses %s: %v", written, err)
 	}
 	if settled(&theirs); !reflect.DeepEqual(theirs, ours) {

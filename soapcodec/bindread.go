@@ -375,7 +375,7 @@ func (b *structReader) children(node *bindNode, outer bool) error {
 			}
 		case xmlstream.Comment:
 			if outer && plan.comment != nil {
-				b.comment = append(b.comment, b.s.Text()...)
+				b.comment = b.s.AppendText(b.comment) // line ends, since a comment has no references
 			}
 		case xmlstream.End:
 			if b.s.Depth() != depth {
