@@ -13,46 +13,53 @@ import (
 // tries is what a policy sees of the backend for one message, and the try that
 // is under way.
 type tries struct {
-	nodes   []Node
-	tried   []bool
-	weights []int64 // of the next pick; 0 = not to be picked
-	again   bool
-	key     uint64
-	keyed   bool
-	cancel  context.CancelCauseFunc // of the try under way, nil if there is none
-	resp    *Response
-	place   *Places // to give back; nil if none was taken
+	nodes  []Node
+	states []nodeState
+	few    [4]nodeState // memory of states, for most backends
+	again  bool
+	key    uint64
+	keyed  bool
+	cancel context.CancelCauseFunc // of the try under way, nil if there is none
+	resp   *Response
+	place  *Places // to give back; nil if none was taken
+}
+
+// nodeState is what the tries of one message know of a node.
+type nodeState struct {
+	tried  bool
+	weight int64 // in the next pick; 0 = not to be picked
 }
 
 var _ balance.Nodes = (*tries)(nil)
 
 func (t *tries) Len() int            { return len(t.nodes) }
 func (t *tries) Load(i int) int64    { return t.nodes[i].InFlight() }
-func (t *tries) Weight(i int) int64  { return t.weights[i] }
+func (t *tries) Weight(i int) int64  { return t.states[i].weight }
 func (t *tries) Again() bool         { return t.again }
 func (t *tries) Key() (uint64, bool) { return t.key, t.keyed }
 
 // pick takes the next node, -1 if all were tried.
 func (t *tries) pick(b *backend) int {
 	usable := false
-	for i := range t.nodes {
-		t.weights[i] = 0
-		if !t.tried[i] {
-			t.weights[i] = b.share(i)
-			usable = usable || t.weights[i] > 0
+	for i := range t.states {
+		n := &t.states[i]
+		n.weight = 0
+		if !n.tried {
+			n.weight = b.share(i)
+			usable = usable || n.weight > 0
 		}
 	}
 	if !usable {
 		// Better a node that is out than none: see package health.
-		for i := range t.nodes {
-			if !t.tried[i] {
-				t.weights[i] = b.weight(i)
+		for i := range t.states {
+			if n := &t.states[i]; !n.tried {
+				n.weight = b.weight(i)
 			}
 		}
 	}
 	i := b.Policy.Pick(t)
 	if i >= 0 {
-		t.tried[i], t.again = true, true
+		t.states[i].tried, t.again = true, true
 	}
 	return i
 }
@@ -88,7 +95,11 @@ func (c *call) attempt(req *Request, tail string) (*Response, int, error) {
 	b := c.route.backend
 	began := time.Now()
 	c.tries.end()
-	c.tries = tries{nodes: b.Nodes, tried: make([]bool, len(b.Nodes)), weights: make([]int64, len(b.Nodes))}
+	c.tries = tries{nodes: b.Nodes}
+	if c.tries.states = c.tries.few[:0]; len(b.Nodes) > len(c.tries.few) {
+		c.tries.states = make([]nodeState, 0, len(b.Nodes))
+	}
+	c.tries.states = c.tries.states[:len(b.Nodes)]
 	c.tries.key, c.tries.keyed = c.hashKey(req)
 	if err := c.takePlace(); err != nil {
 		return nil, 0, err

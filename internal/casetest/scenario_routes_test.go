@@ -146,7 +146,7 @@ func TestFailover(t *testing.T) {
 	g := start(t, httpOnly+fmt.Sprintf(`
 backends:
   refusing: {nodes: ["http://%[1]s/", "http://%[2]s/"], balance: round-robin}
-  two: {nodes: ["http://%[2]s/", "http://%[3]s/"], balance: round-robin, timeout: 1s}
+  two: {nodes: ["http://%[2]s/", "http://%[3]s/"], balance: round-robin, timeout: 1s, outlier: {failures: 1000}}
 routes:
   - {name: refusing, match: {path: /refusing}, backend: refusing}
   - {name: two, match: {path: /two}, backend: two}
