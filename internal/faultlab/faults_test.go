@@ -41,8 +41,12 @@ func TestPowerCuts(t *testing.T) {
 func (l *lab) site() (nodes []*backend) {
 	l.t.Helper()
 	plans := []plan{
-		{name: "free"}, {name: "first", ordered: true}, {name: "second", ordered: true}, {name: framedRoute},
-		{name: keyedRoute, keyed: true}, {name: onceRoute, once: true},
+		{name: "free"},
+		{name: "first", ordered: true},
+		{name: "second", ordered: true},
+		{name: framedRoute},
+		{name: keyedRoute, keyed: true},
+		{name: onceRoute, once: true},
 	}
 	for i := range plans {
 		plans[i].node = newBackend(l.t, l.rec, l.seed+uint64(i), plans[i].name)
