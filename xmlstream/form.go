@@ -253,8 +253,15 @@ func (s *Scanner) learn(w []byte, name span, self bool) uint8 {
 	}
 	m.octets = append(m.octets, w[from:s.pos-s.tok]...)
 	f.end, f.attrsEnd = uint32(len(m.octets)), uint32(len(m.attrs))
-	m.list = append(m.list, f)
 	set := &m.byName[h>>58]
+	for _, id := range set {
+		// Known already: it was a value that needed care.
+		if o := &m.list[id]; id != 0 && string(m.octets[o.start:o.end]) == string(m.octets[f.start:]) {
+			m.octets, m.attrs = m.octets[:f.start], m.attrs[:f.attrs]
+			return id
+		}
+	}
+	m.list = append(m.list, f)
 	copy(set[1:], set[:])
 	set[0] = uint8(id)
 	return uint8(id)
@@ -312,16 +319,17 @@ func (s *Scanner) formAttrs(f *form) {
 		if to.Name.Space = s.scope.uri(int(a.uri)); a.xmlns {
 			to.Name.Space = s.scope.uri(xmlnsURI)
 		}
-		value := shift + int(a.value)
+		value, plain := shift+int(a.value), true
 		end = shift + int(a.valueEnd)
 		if !a.xmlns {
 			end = s.ends[k] - s.tok
+			plain = s.plain[k]
 			k++
 			shift += end - value
 		}
 		to.Raw = w[value:end:end]
 		to.Quote = a.quote
 		to.Offset = s.base + int64(s.tok+value-int(a.value)+int(a.name))
-		to.plain, to.xmlns = true, a.xmlns
+		to.plain, to.xmlns = plain, a.xmlns
 	}
 }

@@ -166,8 +166,8 @@ func blanksEnd(b []byte, i int) int {
 	return i
 }
 
-// quickReference returns the length of the reference to a predefined entity
-// that b begins with, 0 if there is none.
+// quickReference returns the length of the reference that b begins with, 0 if
+// it is not a short one or not good.
 func quickReference(b []byte) int {
 	if len(b) < 8 {
 		return 0
@@ -181,6 +181,30 @@ func quickReference(b []byte) int {
 	case w&0xFFFF_FFFF_FFFF == '&'|'q'<<8|'u'<<16|'o'<<24|'t'<<32|';'<<40,
 		w&0xFFFF_FFFF_FFFF == '&'|'a'<<8|'p'<<16|'o'<<24|'s'<<32|';'<<40:
 		return len("&quot;")
+	case w&0xFFFF == '&'|'#'<<8:
+		return quickCharReference(b)
+	}
+	return 0
+}
+
+// quickCharReference is quickReference for &#…; and &#x…; of up to seven digits,
+// which is less than any limit.
+func quickCharReference(b []byte) int {
+	i, base := 2, rune(10)
+	if b[i] == 'x' {
+		i, base = 3, 16
+	}
+	var r rune
+	for from := i; i < len(b) && i < from+8; i++ {
+		d := digit(b[i])
+		if d < base {
+			r = r*base + d
+			continue
+		}
+		if b[i] == ';' && i > from && isChar(r) {
+			return i + 1
+		}
+		break
 	}
 	return 0
 }
@@ -265,6 +289,33 @@ func (s *Scanner) quickTag(b []byte, p int) bool {
 	return true
 }
 
+// valueEnd returns the index of the quote that ends a value of which b[i] has
+// stopped the search, and whether all of the value from there on is plain. It
+// returns 0 if what is there needs care.
+func valueEnd(b []byte, i int, quote byte) (end int, plain bool) {
+	plain = true
+	for i < len(b) {
+		from := i
+		switch c := b[i]; {
+		case c == quote:
+			return i, plain
+		case c == '&':
+			i += quickReference(b[i:])
+			plain = false
+		case class[c]&blank != 0:
+			i++
+			plain = false
+		default:
+			i = characters(b, i)
+		}
+		if i == from {
+			return 0, false
+		}
+		i = valueStop(b, i, quote)
+	}
+	return 0, false
+}
+
 // matchValues returns the end of the tag at p if it has form f, else 0.
 func (s *Scanner) matchValues(f *form, b []byte, p int) int {
 	m := &s.forms
@@ -279,20 +330,15 @@ func (s *Scanner) matchValues(f *form, b []byte, p int) int {
 		if value > len(b) || string(b[p:value]) != string(o) {
 			return 0
 		}
-		p = value
-		for {
-			p = valueStop(b, p, a.quote)
-			if p == len(b) {
+		p = valueStop(b, value, a.quote)
+		s.plain[k] = true
+		if p == len(b) {
+			return 0
+		}
+		if b[p] != a.quote {
+			if p, s.plain[k] = valueEnd(b, p, a.quote); p == 0 {
 				return 0
 			}
-			if b[p] == a.quote {
-				break
-			}
-			n := characters(b, p)
-			if n == p {
-				return 0
-			}
-			p = n
 		}
 		if p-value > s.lim.AttributeValue {
 			return 0

@@ -48,7 +48,8 @@ type Scanner struct {
 	attrs   []Attr
 	pending uint8 // where the attributes are that attrs does not have yet
 	spans   []attrSpan
-	ends    [maxFormAttrs]int // the ends of the values that the form has cut out
+	ends    [maxFormAttrs]int  // the ends of the values that the form has cut out
+	plain   [maxFormAttrs]bool // and whether they are as written
 	forms   forms
 
 	// The last XML declaration, and where its Text is: senders always write

@@ -138,7 +138,7 @@ func TestQuickEvents(t *testing.T) {
 	if n := len(careful.forms.list); n != 1 {
 		t.Errorf("the reference knows %d forms", n-1)
 	}
-	if n := len(learnt.forms.list); n < 50 {
+	if n := len(learnt.forms.list); n < 20 {
 		t.Errorf("only %d forms are known in the end", n-1)
 	}
 }
