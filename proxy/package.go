@@ -98,7 +98,7 @@ func (c *call) packageHead(m *related, r *route) (*route, error) {
 		}
 	}
 	c.choose(r)
-	if err := c.prove(m.kept.Bytes(), f); err != nil {
+	if err := c.prove(m.kept.held, f); err != nil {
 		return nil, err
 	}
 	if r.Strict {

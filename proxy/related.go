@@ -37,7 +37,7 @@ type related struct {
 	inner  io.Reader // of a root that changes: what goes on of it
 	forget bool      // nobody wants the octets
 	keep   bool      // in kept, the octets of the root that the decoder has read
-	kept   bytes.Buffer
+	kept   tee
 	raw    []byte // octets of the root that the decoder has read in this step
 	header []byte // of the root, and what the charset was seen by
 	room   []byte
@@ -201,7 +201,8 @@ func (m *related) beginRoot() ([]byte, error) {
 	}
 	var counted io.Reader = &countReader{r: m.rd, n: &m.octets}
 	if m.keep {
-		counted = io.TeeReader(counted, &m.kept)
+		m.kept = tee{src: counted, most: m.lim.Buffer, tooMuch: headFault}
+		counted = &m.kept
 	}
 	if !m.edits && !m.rd.Converted() {
 		m.state = rootPlain

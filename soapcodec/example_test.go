@@ -94,3 +94,51 @@ func ExampleParseContentType() {
 	// application/soap+xml utf-8 urn:depot;op=book <nil>
 	// text/xml;charset="utf-8"; x=1
 }
+
+// A message with attachments is read part by part; the envelope in its root is
+// checked on the way, whether it is read or not.
+func ExamplePackageReader() {
+	const contentType = `multipart/related; boundary=b; type="text/xml"; start="<order>"`
+	message := strings.ReplaceAll(`--b
+Content-ID: <photo+1@depot>
+
+not really a photo
+--b
+Content-Type: text/xml
+Content-ID: <order>
+
+<s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/"><s:Body><d:Order xmlns:d="urn:depot" photo="cid:photo%2B1%40depot"/></s:Body></s:Envelope>
+--b--
+`, "\n", "\r\n")
+
+	ct, err := soapcodec.ParseContentType(contentType)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p, err := soapcodec.NewPackageReader(strings.NewReader(message), ct, soapcodec.Options{}, soapcodec.PackageOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for {
+		part, err := p.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if !part.Root {
+			content, _ := io.ReadAll(p)
+			fmt.Printf("%s: %s\n", part.ContentID, content)
+		}
+	}
+	fmt.Println(p.Facts().Version, p.Facts().Operation)
+	fmt.Println(soapcodec.ContentIDOf("cid:photo%2B1%40depot"))
+	// Output:
+	// photo+1@depot: not really a photo
+	// 1.1 {urn:depot}Order
+	// photo+1@depot true
+}
