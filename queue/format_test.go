@@ -32,6 +32,26 @@ func TestRecordExample(t *testing.T) {
 	}
 }
 
+// TestOptionExample is a record with the options that the comment of Format
+// names, and one of a later version.
+func TestOptionExample(t *testing.T) {
+	m := &Message{ID: "0190a", Route: "orders", Accepted: time.Unix(1790000000, 5).UTC(), First: true, Body: []byte{}, Meta: []byte{}}
+	m.Identity = Identity{Key: [16]byte{1}, Sum: [16]byte{2}, Until: time.Unix(1790086400, 5).UTC()}
+	header, data, err := encodeMessage(m)
+	const want = "1 0190a orders % % % 1790000000000000005 0 first=1 same=AQAAAAAAAAAAAAAAAAAAAAIAAAAAAAAAAAAAAAAAAAA.1790086400000000005 "
+	if err != nil || !strings.HasPrefix(header, want) {
+		t.Fatalf("encodeMessage: %q, %v, want %q…", header, err, want)
+	}
+	later := seal([]byte(strings.Replace(want, "first=1", "new=x first=1 bare", 1)[:len(want)+len("new=x  bare")-1]), data)
+	got, err := decodeMessage(later, data)
+	if err != nil {
+		t.Fatalf("decodeMessage(%q): %v", later, err)
+	}
+	if d := cmp.Diff(m, got); d != "" {
+		t.Errorf("decodeMessage(%q) (-want +got):\n%s", later, d)
+	}
+}
+
 // FuzzRecord: any text survives, the header has no octet that could end it, and
 // a header that was not written by us is an error, never a panic.
 func FuzzRecord(f *testing.F) {
@@ -42,6 +62,12 @@ func FuzzRecord(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, id, route, lane, meta string, body []byte, other string) {
 		m := &Message{ID: id, Route: route, Destination: lane, Lane: lane, Operation: route, Accepted: time.Unix(0, int64(len(body))).UTC(), Meta: []byte(meta), Body: body}
+		m.First = len(body)%2 == 0
+		if len(body)%3 > 0 {
+			m.Identity.Until = m.Accepted
+			copy(m.Identity.Key[:], meta)
+			copy(m.Identity.Sum[:], body)
+		}
 		header, data, err := encodeMessage(m)
 		if err == nil {
 			if strings.ContainsFunc(header, func(r rune) bool { return r < ' ' || r > '~' }) {
@@ -54,7 +80,8 @@ func FuzzRecord(f *testing.F) {
 			if d := cmp.Diff(m, got, cmp.Comparer(bytes.Equal)); d != "" {
 				t.Fatalf("round trip differs (-want +got):\n%s", d)
 			}
-			d := &DeadLetter{Message: m, Died: m.Accepted, Reason: cut(lane, 256), Text: cut(meta, maxText), Reply: body[:min(len(body), maxReply)], ReplyType: cut(id, 256)}
+			m.First = false // of a message that waits
+			d := &DeadLetter{Stops: len(lane)%2 == 0, Message: m, Died: m.Accepted, Reason: cut(lane, 256), Text: cut(meta, maxText), Reply: body[:min(len(body), maxReply)], ReplyType: cut(id, 256)}
 			header, data, err := encodeDead(d)
 			if err != nil {
 				t.Fatalf("encodeDead: %v", err)
@@ -73,6 +100,15 @@ func FuzzRecord(f *testing.F) {
 		if m, err := decodeMessage(other, body); err == nil { // by its checksum it is ours
 			if again, _, err := encodeMessage(m); err != nil {
 				t.Fatalf("decodeMessage(%q) gave what is not encoded: %v, %q", other, err, again)
+			}
+		}
+		var again []byte
+		if err := parseKnown(route, body, func(k Known) (err error) { again, err = appendKnown(again, &k); return err }); err == nil && !bytes.Equal(again, body) {
+			t.Fatalf("what is known reads and writes as %x, want %x", again, body)
+		}
+		if i, err := parseIdentity(other); err == nil {
+			if again, err := parseIdentity(i.option()); err != nil || again != i {
+				t.Fatalf("an identity reads and writes as %+v and %v, want %+v", again, err, i)
 			}
 		}
 		_, _, _ = decodeHead(other)
