@@ -61,7 +61,7 @@ func (c *call) packed(b *backend, i int, req *Request) (*Request, error) {
 			if err != nil {
 				return nil, err
 			}
-			return newCompressor(body, b.Compress), nil
+			return newCompressor(body, b.Compress, req.Length), nil
 		}
 		return &out, nil
 	}
@@ -69,7 +69,7 @@ func (c *call) packed(b *backend, i int, req *Request) (*Request, error) {
 	if err != nil {
 		return nil, &SendError{Class: NotSent, Source: true, Err: err}
 	}
-	p := newCompressor(body, b.Compress)
+	p := newCompressor(body, b.Compress, req.Length)
 	defer p.Close()
 	small := bytes.NewBuffer(make([]byte, 0, req.Length/2))
 	if _, err := io.Copy(small, p); err != nil {
@@ -108,6 +108,7 @@ var encoders = map[Compress]*sync.Pool{
 type compressor struct {
 	body io.ReadCloser
 	kind Compress
+	size int64 // of the body, -1 if it is not known
 
 	// closed is set by a Close, which does not wait for a Read under way: that one
 	// waits for the sender of the message, and lets go when it ends.
@@ -120,8 +121,8 @@ type compressor struct {
 	err error
 }
 
-func newCompressor(body io.ReadCloser, kind Compress) *compressor {
-	return &compressor{body: body, kind: kind}
+func newCompressor(body io.ReadCloser, kind Compress, size int64) *compressor {
+	return &compressor{body: body, kind: kind, size: size}
 }
 
 // Read implements io.Reader.
@@ -131,7 +132,11 @@ func (p *compressor) Read(dst []byte) (int, error) {
 	if p.in == nil && p.err == nil {
 		p.enc = encoders[p.kind].Get().(encoder)
 		p.enc.Reset(&p.out)
-		p.in = make([]byte, chunk)
+		size := int64(chunk)
+		if p.size >= 0 {
+			size = min(size, p.size+1) // one more, so that the end is seen at once
+		}
+		p.in = make([]byte, size)
 	}
 	for p.out.Len() == 0 && p.err == nil && !p.closed.Load() {
 		p.step()

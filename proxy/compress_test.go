@@ -127,7 +127,7 @@ func TestCompressKeepsTheTail(t *testing.T) {
 func TestCompressorIsClosedAnyTime(t *testing.T) {
 	pr, pw := io.Pipe()
 	stuck := &stubborn{r: pr}
-	p := newCompressor(stuck, CompressZstd)
+	p := newCompressor(stuck, CompressZstd, -1)
 	read := make(chan error, 1)
 	go func() {
 		_, err := p.Read(make([]byte, 10))
@@ -146,7 +146,7 @@ func TestCompressorIsClosedAnyTime(t *testing.T) {
 	if n, err := p.Read(make([]byte, 10)); n != 0 || err == nil || err == io.EOF {
 		t.Errorf("Read after Close: got %d, %v", n, err)
 	}
-	again := newCompressor(io.NopCloser(strings.NewReader("<a/>")), CompressZstd)
+	again := newCompressor(io.NopCloser(strings.NewReader("<a/>")), CompressZstd, 4)
 	b, err := io.ReadAll(iotest.OneByteReader(again))
 	if err != nil || unpacked(t, "zstd", string(b)) != "<a/>" {
 		t.Errorf("the next one: got %q, %v", b, err)
@@ -169,7 +169,7 @@ func (s *stubborn) Close() error               { s.closed = true; return nil }
 func TestCompressorFails(t *testing.T) {
 	boom := errors.New("boom")
 	for _, kind := range []Compress{CompressGzip, CompressZstd} {
-		p := newCompressor(io.NopCloser(io.MultiReader(bytes.NewReader(bytes.Repeat([]byte("<a/>"), 9000)), iotest.ErrReader(boom))), kind)
+		p := newCompressor(io.NopCloser(io.MultiReader(bytes.NewReader(bytes.Repeat([]byte("<a/>"), 9000)), iotest.ErrReader(boom))), kind, -1)
 		if _, err := io.ReadAll(p); !errors.Is(err, boom) {
 			t.Errorf("%v: got %v, want boom", kind, err)
 		}
