@@ -56,7 +56,7 @@ var rules = map[string]rule{
 	"proxy/health":   {},
 	"proxy/guard":    {external: []string{"golang.org/x/crypto/bcrypt"}},
 	"proxy/listen":   {ours: []string{"proxy", "soapcodec", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
-	"proxy/upstream": {ours: []string{"proxy", "soapcodec", "internal/frame"}, test: []string{"internal/memnet"}},
+	"proxy/upstream": {ours: []string{"proxy", "soapcodec", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
 	"internal/admin": {
 		ours: []string{"internal/telemetry"},
 		test: []string{"internal/memnet"},

@@ -1,7 +1,8 @@
 // Package h1 is HTTP/1.1 as a gateway needs it, fast and strict: the parsers of
-// heads and of bodies, a [Server] for the side of the callers. It knows nothing
-// of SOAP, routes or configuration, and nothing of TLS: it serves any
-// [net.Conn] that it is given.
+// heads and of bodies, a [Server] for the side of the callers, and a
+// [ClientConn] with [AppendRequest] for that of the nodes, whose connections are
+// the business of proxy/upstream. It knows nothing of SOAP, routes or
+// configuration, and nothing of TLS: any [net.Conn] will do.
 //
 // # Strict
 //
@@ -13,7 +14,8 @@
 // under HTTP/1.0. What breaks this is answered with 400, 431, 501 or 505 and
 // the connection ends. A body that breaks it ends in an error, and so does its
 // connection. Whatever is taken here net/http takes too, with the same meaning
-// (FuzzRequest, FuzzAnswer), but not the other way round.
+// (FuzzRequest, FuzzAnswer), but not the other way round. Answers may also end
+// their lines with LF alone and repeat Content-Length with the same value.
 //
 // # One goroutine for each connection
 //

@@ -7,7 +7,7 @@ import (
 // Classes of octets, as bits of octets[c].
 const (
 	isToken = 1 << iota // tchar (RFC 9110 §5.6.2)
-	isHost              // may stand in a Host field (RFC 3986 §3.2.2, with its port)
+	isHost              // may stand in a Host field, with its port
 	isPlain             // of a target that needs no look at its escapes
 	isHex
 )

@@ -45,8 +45,11 @@ var (
 // head is what is known of the head that is being read. It is used again for
 // the next one.
 type head struct {
+	lenient bool // of an answer: LF alone may end a line
+
 	seen  int    // octets that scan has looked at
-	lines []span // without their CR LF; the first is the start line
+	lines []span // without their line end; the first is the start line
+	next  int    // where the line begins that scan is in
 
 	fields []field
 
@@ -95,14 +98,15 @@ func (h *head) scan(b []byte) (int, error) {
 			h.seen = len(b)
 			return 0, nil
 		}
-		start, end := 0, h.seen+i-1
-		if n := len(h.lines); n > 0 {
-			start = h.lines[n-1].end + 2
-		}
-		if end < start || b[end] != '\r' {
+		start, end := h.next, h.seen+i
+		h.seen = end + 1
+		h.next = h.seen
+		switch {
+		case end > start && b[end-1] == '\r':
+			end--
+		case !h.lenient:
 			return 0, errBareLF
 		}
-		h.seen = end + 2
 		if start == end {
 			if len(h.lines) == 0 {
 				return 0, errRequestLine
@@ -155,11 +159,11 @@ func (h *head) note(name []byte, at span, b []byte) error {
 		h.hosts++
 		h.host = at
 	case "Content-Length":
-		if h.length >= 0 {
-			return errLengths
-		}
 		n, ok := number(value)
-		if !ok {
+		switch {
+		case h.length >= 0 && !(h.lenient && n == h.length):
+			return errLengths
+		case !ok:
 			return errLength
 		}
 		h.length = n

@@ -3,204 +3,239 @@ package upstream
 import (
 	"context"
 	"errors"
-	"net/http/httptrace"
-	"net/textproto"
+	"io"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"soapway/internal/h1"
 	"soapway/proxy"
 )
 
 // errTooManyInterim is the reason of a node that sends 1xx answers without end.
 var errTooManyInterim = errors.New("upstream: too many interim answers")
 
-const maxInterim = 32
+const (
+	maxInterim = 32
 
-// attempt is one try over HTTP. Its timer has one duty at a time: wait for a
-// free connection, make one, get the first octet of the answer, get the rest of the head, get
-// the next octets of the body.
+	// wholeMost bounds what is copied to leave in one write with the head.
+	wholeMost = 64 << 10
+
+	// afterWrite is how long an answer is waited for when the request could not
+	// be written to its end: it may have come before. And for how long the end
+	// of a request is waited for whose answer is complete.
+	afterWrite = 50 * time.Millisecond
+)
+
+// outBuffers are what requests are written from.
+var outBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 16<<10); return &b }}
+
+func putOut(out *[]byte, b []byte) {
+	if cap(b) <= 128<<10 {
+		*out = b[:0]
+		outBuffers.Put(out)
+	}
+}
+
+// attempt is one try over HTTP, with a connection of its own.
+//
+// A request that is short and here as a whole is written by the goroutine that
+// reads the answer; any other by a second one, so that an early answer is seen.
 type attempt struct {
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	connect time.Duration
-	answer  time.Duration
+	n      *HTTP
+	ctx    context.Context
+	answer time.Duration
+	c      *conn
+	reused bool
+	src    *source // of a body that streams; nil otherwise
+	unhook func() bool
+	over   sync.Once
 
-	conn    atomic.Pointer[conn] // the only one that it may write to
-	reused  atomic.Bool
-	dialled atomic.Bool
-	writing atomic.Bool  // writing has begun: an answer may come before it is counted
-	inWrite atomic.Int64 // writes under way
-	written atomic.Int64 // octets that the kernel took
-	sawHead atomic.Bool  // the answer's head came after the request began
+	before  int64         // octets that c had taken before
+	inWrite atomic.Int64  // writes under way
+	began   atomic.Bool   // writing has begun
+	last    atomic.Bool   // what is being written is the end of a body that streams
+	done    chan struct{} // closed when the body that streams is written, or never will be
 
-	mu       sync.Mutex // guards the timer and its duty
-	timer    *time.Timer
-	sent     bool // the request is written to its end
-	answered bool // the first octet of the answer is here
-	interim  int
-	over     bool // no timer any more
-	timedOut atomic.Bool
-
-	src   *source            // nil without a body
-	abort context.CancelFunc // closes a streaming body; nil without one
-	ioErr atomic.Pointer[error]
+	mu      sync.Mutex // guards the read deadline while two goroutines are at work
+	sent    bool       // the request is written to its end
+	stuck   bool       // it never will be
+	counted bool       // the first octet of the head has set the clock back
+	inBody  bool       // the head is read
+	ioErr   error      // the first one, of writing
 }
 
-// broken notes the first error of the connection.
-func (a *attempt) broken(err error) { a.ioErr.CompareAndSwap(nil, &err) }
-
-type attemptKey struct{}
-
-func newAttempt(ctx context.Context, wait, connect, answer time.Duration) *attempt {
-	a := &attempt{connect: connect, answer: answer}
-	ctx = context.WithValue(ctx, attemptKey{}, a)
-	a.ctx, a.cancel = context.WithCancelCause(ctx)
-	a.ctx = httptrace.WithClientTrace(a.ctx, &httptrace.ClientTrace{
-		GetConn:              a.getConn,
-		GotConn:              a.gotConn,
-		PutIdleConn:          a.putIdleConn,
-		WroteRequest:         a.wroteRequest,
-		GotFirstResponseByte: a.gotFirstByte,
-		Got1xxResponse:       a.gotInterim,
-	})
-	a.timer = time.AfterFunc(min(wait, connect), a.expire)
-	return a
-}
-
-// dialling ends the wait for a free connection: one is being made for this
-// try, unless another has become free in the same moment.
-func (a *attempt) dialling() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.dialled.Swap(true) && !a.over && a.conn.Load() == nil {
-		a.timer.Reset(a.connect)
+// take gives the try its connection. From then on the caller's leaving closes
+// it.
+func (a *attempt) take(c *conn) {
+	a.c = c
+	a.before = c.raw.written.Load()
+	c.in.Before = a.beforeRead
+	if a.src != nil {
+		a.done = make(chan struct{})
+		c.readUntil(time.Time{}) // until the request is written
 	}
-}
-
-func (a *attempt) expire() {
-	a.mu.Lock()
-	over := a.over
-	a.mu.Unlock()
-	if over {
-		return
-	}
-	a.timedOut.Store(true)
-	a.cancel(os.ErrDeadlineExceeded)
-}
-
-// getConn runs before every search for a connection. A second one after octets
-// were written is net/http's own retry, which must not happen.
-func (a *attempt) getConn(string) {
-	if a.written.Load() > 0 {
-		a.cancel(errSecondTry)
-	}
-}
-
-func (a *attempt) gotConn(info httptrace.GotConnInfo) {
-	c := info.Conn.(*conn) // every connection of the Transport is dialled by HTTP.dial
-	if a.written.Load() == 0 {
-		a.reused.Store(info.Reused)
-		a.conn.Store(c)
-	}
-	c.begin(a)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.timer.Stop()
-}
-
-func (a *attempt) putIdleConn(error) {
-	if c := a.conn.Load(); c != nil {
-		c.end(a)
-		if c.raw.moved() {
-			c.Close()
+	a.unhook = context.AfterFunc(a.ctx, func() {
+		c.Close()
+		if a.src != nil {
+			a.src.Close()
 		}
-	}
+	})
 }
 
-func (a *attempt) wroteRequest(info httptrace.WroteRequestInfo) {
-	if info.Err != nil {
+// written is how many octets of the request the kernel took.
+func (a *attempt) written() int64 { return a.c.raw.written.Load() - a.before }
+
+// write writes a piece of the request. The first octet goes only to a connection
+// that is still good.
+func (a *attempt) write(p []byte) error {
+	if !a.began.Load() {
+		if a.reused && a.src != nil && a.c.stale() { // time has passed since get
+			return errStale
+		}
+		a.began.Store(true)
+	}
+	a.inWrite.Add(1)
+	defer a.inWrite.Add(-1)
+	for len(p) > 0 {
+		a.c.writeWithin(a.answer)
+		n, err := a.c.Write(p[:min(len(p), writePiece)])
+		if err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return nil
+}
+
+// wrote notes how the writing ended and starts the clock of the answer.
+func (a *attempt) wrote(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil {
+		a.sent = true
+		a.c.readWithin(a.answer)
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.sent = true
-	if !a.answered && !a.over {
-		a.timer.Reset(a.answer)
-	}
+	a.stuck, a.ioErr = true, err
+	a.c.readUntil(time.Now().Add(afterWrite))
 }
 
-// wrote counts octets, and sets the clock back for those that leave the
-// Transport's buffer after it reported the request as written.
-func (a *attempt) wrote(n int64) {
-	a.written.Add(n)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.sent && !a.answered && !a.over {
-		a.timer.Reset(a.answer)
+// stream writes a body that streams behind head.
+func (a *attempt) stream(out *[]byte, head []byte) {
+	data := make([]byte, 32<<10)
+	var err error
+	for end := false; !end && err == nil; {
+		var n int
+		n, err = a.src.Read(data)
+		end = err == io.EOF
+		if end {
+			err = nil
+		}
+		if err != nil {
+			break
+		}
+		if a.src.left < 0 {
+			if n > 0 {
+				head = append(strconv.AppendInt(head, int64(n), 16), "\r\n"...)
+				head = append(append(head, data[:n]...), "\r\n"...)
+			}
+			if end {
+				head = append(head, "0\r\n\r\n"...)
+			}
+		} else {
+			head = append(head, data[:n]...)
+		}
+		a.last.Store(end)
+		if len(head) > 0 {
+			err = a.write(head)
+		}
+		head = head[:0]
 	}
+	defer close(a.done)
+	putOut(out, head)
+	if err != nil && (a.src.failed() != nil || err == errStale) {
+		a.c.Close() // nothing can come of it
+	}
+	a.wrote(err)
 }
 
-// gotFirstByte gives the rest of the head as much time as its first octet had.
-func (a *attempt) gotFirstByte() {
+// beforeRead sets the deadline of a read from the connection.
+func (a *attempt) beforeRead(begun bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.answered = true
-	if !a.over {
-		a.timer.Reset(a.answer)
-	}
-}
-
-func (a *attempt) gotInterim(int, textproto.MIMEHeader) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.interim++; a.interim > maxInterim {
-		return errTooManyInterim
-	}
-	if !a.over {
-		a.timer.Reset(a.answer)
+	switch {
+	case a.inBody:
+		a.c.readWithin(a.answer)
+	case !a.sent: // the writer sets it
+	case begun && !a.counted:
+		// The rest of the head has as much time as its first octet had.
+		a.counted = true
+		a.c.readWithin(a.answer)
 	}
 	return nil
 }
 
-// fresh fails when the connection of the try was pooled and is dead by now.
-func (a *attempt) fresh() error {
-	if c := a.conn.Load(); c != nil && a.reused.Load() && a.written.Load() == 0 && c.stale() {
-		return errStale
+// head reads the head of the answer.
+func (a *attempt) head(method string, most int) (*h1.Answer, error) {
+	for interim := 0; ; interim++ {
+		ans, err := a.c.in.ReadHead(method, most)
+		switch {
+		case err != nil:
+			return nil, err
+		case !a.began.Load():
+			return nil, errUnsolicited
+		case ans.Status >= 200:
+			return ans, nil
+		case ans.Status == 101:
+			return nil, errors.New("upstream: the node switched protocols")
+		case interim == maxInterim:
+			return nil, errTooManyInterim
+		}
+		a.mu.Lock()
+		if a.counted = false; a.sent {
+			a.c.readWithin(a.answer)
+		}
+		a.mu.Unlock()
 	}
-	return nil
 }
 
-// pause stops the clock while nothing is asked of the node, resume starts it.
-func (a *attempt) pause() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.timer.Stop()
+// end lets go of the connection, which can be used again if that is good and
+// the request was written.
+func (a *attempt) end(good bool) {
+	a.over.Do(func() {
+		if a.c != nil {
+			if good && a.src != nil && a.last.Load() {
+				// The answer is here before its request is known to be written.
+				select {
+				case <-a.done:
+				case <-time.After(afterWrite):
+				}
+			}
+			free := a.unhook()
+			a.mu.Lock()
+			good = good && free && a.sent && a.c.in.Unused() == 0
+			a.mu.Unlock()
+			if good {
+				a.c.in.Before = nil
+				a.n.pool.put(a.c)
+			} else {
+				a.n.pool.drop(a.c)
+			}
+		}
+		if a.src != nil {
+			a.src.Close()
+		}
+	})
 }
 
-func (a *attempt) resume() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.over {
-		a.timer.Reset(a.answer)
-	}
-}
-
-// end releases what the try holds; a second call does nothing.
-func (a *attempt) end() {
-	a.mu.Lock()
-	a.over = true
-	a.timer.Stop()
-	a.mu.Unlock()
-	a.cancel(nil)
-}
-
-// failure turns an error of net/http into the outcome of the try.
+// failure turns an error into the outcome of the try.
 func (a *attempt) failure(err error) *proxy.SendError {
 	e := &proxy.SendError{Class: proxy.NotSent, Err: err}
 	// In this order: a write is counted before it is over.
-	if a.inWrite.Load() > 0 || a.written.Load() > 0 {
+	if a.c != nil && (a.inWrite.Load() > 0 || a.written() > 0) {
 		e.Class = proxy.Maybe
 	}
 	if a.src != nil {
@@ -209,19 +244,19 @@ func (a *attempt) failure(err error) *proxy.SendError {
 			return e
 		}
 	}
-	cause := context.Cause(a.ctx)
-	if cause != nil {
+	a.mu.Lock()
+	// What we did about a connection that could not be written to is not the
+	// reason; its error is.
+	if a.ioErr != nil && !errors.Is(a.ioErr, errSourceClosed) {
+		e.Err = a.ioErr
+	}
+	a.mu.Unlock()
+	if cause := context.Cause(a.ctx); cause != nil {
 		e.Err = cause
 	}
-	// What we did about a broken connection is not the reason; its error is.
-	if errors.Is(e.Err, errSourceClosed) || errors.Is(e.Err, errSecondTry) {
-		if p := a.ioErr.Load(); p != nil {
-			e.Err = *p
-		}
+	if e.Err == io.EOF {
+		e.Err = io.ErrUnexpectedEOF
 	}
-	e.Timeout = a.timedOut.Load() || errors.Is(e.Err, os.ErrDeadlineExceeded) || errors.Is(e.Err, context.DeadlineExceeded)
-	if e.Timeout && a.conn.Load() == nil && !a.dialled.Load() {
-		e.Err = proxy.ErrNoConnection
-	}
+	e.Timeout = errors.Is(e.Err, os.ErrDeadlineExceeded) || errors.Is(e.Err, context.DeadlineExceeded)
 	return e
 }

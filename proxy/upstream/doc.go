@@ -10,10 +10,10 @@
 //
 // Every error of Send is a *[proxy.SendError]. Not sent means that the kernel
 // took no octet of the request for any connection: octets are counted under
-// TLS, without those of the handshake. net/http would send some requests again
-// by itself; here the first connection that took an octet is the only one. A
-// pooled connection that its node has closed is noticed before the first octet
-// and before a body that can be read once is touched, and another one is taken.
+// TLS, without those of the handshake. A request is never sent again: the first
+// connection that took an octet is the only one. A pooled connection that its
+// node has closed is noticed before the first octet and before a body that can
+// be read once is touched, and another one is taken.
 //
 // Errors of a response body are *proxy.SendError as well, always maybe
 // processed. A short answer never ends in io.EOF; one without a length, which
@@ -45,11 +45,18 @@
 // that are on it; these are maybe processed. While the number of connections
 // is below MaxConnections each carries one request, and nobody shares that fate.
 //
+// # Connections over HTTP
+//
+// A try has a connection for itself; the one that was used last is used next. A
+// short body that can be read again leaves in one write with its head, by the
+// goroutine that then reads the answer. Any other is written by a second one, so
+// that an answer which comes early is seen and ends the writing.
+//
 // # Specifications
 //
-// RFC 9110 §7.6.1 (hop-by-hop fields), RFC 9112 (HTTP/1.1). Stricter than
-// net/http: an answer with both Content-Length and Transfer-Encoding, with
-// Transfer-Encoding under HTTP/1.0, or with octets from before the request is an
-// error. Deviation: a target that begins with two slashes and has octets which
-// should have been escaped is written in absolute-form.
+// RFC 9110 §7.6.1 (hop-by-hop fields), RFC 9112 (HTTP/1.1). Of an answer LF
+// alone may end a line (§2.2) and Content-Length may come again with the same
+// value (§6.3). One with both Content-Length and Transfer-Encoding, with a
+// Transfer-Encoding that is not chunked or stands under HTTP/1.0, with obs-fold,
+// or with octets from before the request is an error.
 package upstream

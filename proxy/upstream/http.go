@@ -1,20 +1,21 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/textproto"
-	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"soapway/internal/h1"
 	"soapway/proxy"
 )
 
@@ -27,9 +28,11 @@ var ErrClosed = errors.New("upstream: node closed")
 type HTTP struct {
 	opt      HTTPOptions
 	base     base
-	tr       *http.Transport
+	addr     string // host:port
+	auth     string // Authorization of the URL's user information, or ""
 	dialer   dialer
 	forward  bool // requests go to a proxy, in absolute-form
+	pool     pool
 	inFlight atomic.Int64
 	closed   atomic.Bool
 }
@@ -44,26 +47,17 @@ func NewHTTP(opt HTTPOptions) (*HTTP, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &HTTP{opt: opt, base: b, forward: b.scheme == "http" && opt.Dial.Proxy != nil}
-	host, _, err := net.SplitHostPort(b.host)
+	n := &HTTP{opt: opt, base: b, forward: b.scheme == "http" && opt.Dial.Proxy != nil, auth: basicOf(b.user)}
+	n.pool.most, n.pool.idleFor = opt.MaxConnections, opt.IdleTimeout
+	host, port, err := net.SplitHostPort(b.host)
 	if err != nil {
-		host = strings.Trim(b.host, "[]")
+		host, port = strings.Trim(b.host, "[]"), ""
 	}
-	n.dialer = newDialer(opt.Dial, host, func() { n.tr.CloseIdleConnections() })
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	n.tr = &http.Transport{
-		DialContext:            n.dial,
-		DialTLSContext:         n.dialTLS,
-		DisableCompression:     true,
-		MaxIdleConnsPerHost:    opt.MaxConnections,
-		MaxConnsPerHost:        opt.MaxConnections,
-		IdleConnTimeout:        opt.IdleTimeout,
-		MaxResponseHeaderBytes: opt.HeaderBytes,
-		WriteBufferSize:        16 << 10, // head and body of a common message in one write
-		ReadBufferSize:         8 << 10,
-		Protocols:              protocols,
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[b.scheme]
 	}
+	n.addr = net.JoinHostPort(host, port)
+	n.dialer = newDialer(opt.Dial, host, func() { n.pool.closeIdle(false) })
 	return n, nil
 }
 
@@ -77,54 +71,21 @@ func (n *HTTP) InFlight() int64 { return n.inFlight.Load() }
 func (n *HTTP) Close() {
 	n.closed.Store(true)
 	n.dialer.close()
-	n.tr.CloseIdleConnections()
+	n.pool.close()
 }
 
-// done ends a try. The last one of a closed node closes what the Transport has
-// pooled meanwhile.
-func (n *HTTP) done() {
-	if n.inFlight.Add(-1) == 0 && n.closed.Load() {
-		n.tr.CloseIdleConnections()
-	}
-}
-
-func (n *HTTP) dial(ctx context.Context, _, addr string) (net.Conn, error) {
-	c, raw, err := n.dialTCP(ctx, addr)
-	if err != nil {
-		return nil, err
-	}
-	return &conn{Conn: c, raw: raw, peek: c == net.Conn(raw)}, nil
-}
-
-func (n *HTTP) dialTLS(ctx context.Context, _, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, n.connectTimeout(ctx))
+// connect makes a connection, with TLS where the node has it.
+func (n *HTTP) connect(ctx context.Context, limit time.Duration) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	c, raw, err := n.dialTCP(ctx, addr)
+	c, raw, err := n.dialer.dial(ctx, n.addr, !n.forward)
+	if err == nil && n.base.scheme == "https" {
+		c, err = handshake(ctx, c, n.opt.TLS, n.addr, "http/1.1")
+	}
 	if err != nil {
 		return nil, err
 	}
-	t, err := handshake(ctx, c, n.opt.TLS, addr, "http/1.1")
-	if err != nil {
-		return nil, err
-	}
-	return &conn{Conn: t, raw: raw}, nil
-}
-
-func (n *HTTP) dialTCP(ctx context.Context, addr string) (net.Conn, *countConn, error) {
-	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
-		a.dialling()
-	}
-	ctx, cancel := context.WithTimeout(ctx, n.connectTimeout(ctx))
-	defer cancel()
-	return n.dialer.dial(ctx, addr, !n.forward)
-}
-
-// connectTimeout is that of the try for which the Transport dials.
-func (n *HTTP) connectTimeout(ctx context.Context) time.Duration {
-	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
-		return a.connect
-	}
-	return n.opt.ConnectTimeout
+	return newConn(c, raw), nil
 }
 
 // handshake makes a TLS client of c, or closes it.
@@ -167,7 +128,7 @@ func (n *HTTP) Send(ctx context.Context, req *proxy.Request) (*proxy.Response, e
 			return resp, nil
 		}
 		if !again || tries == maxStale {
-			n.done()
+			n.inFlight.Add(-1)
 			return nil, err
 		}
 	}
@@ -183,130 +144,133 @@ func (n *HTTP) try(ctx context.Context, req *proxy.Request) (_ *proxy.Response, 
 	if req.Timeouts.Answer > 0 {
 		answer = req.Timeouts.Answer
 	}
-	hr := &http.Request{
-		Method: req.Method, URL: n.url(req), Host: req.Host, Header: n.header(req),
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	if ctx.Err() != nil {
+		return nil, false, &proxy.SendError{Class: proxy.NotSent, Err: context.Cause(ctx)}
 	}
-	if req.Method == http.MethodConnect {
-		err := errors.New("upstream: CONNECT has no message to send")
+	a := &attempt{n: n, ctx: ctx, answer: answer}
+	out := outBuffers.Get().(*[]byte)
+	b, err := n.head((*out)[:0], req)
+	if err != nil {
+		putOut(out, b)
 		return nil, false, &proxy.SendError{Class: proxy.NotSent, Permanent: true, Err: err}
 	}
-	a := newAttempt(ctx, n.opt.QueueWait, connect, answer)
-	if err := a.open(req, hr); err != nil {
-		a.end()
+	if b, err = a.open(req, b); err != nil {
+		putOut(out, b)
 		return nil, false, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
 	}
-
-	// A streaming body may wait for its sender while the node is gone already:
-	// it is closed then, or RoundTrip would wait as well.
-	if a.src != nil && req.Once {
-		var over context.Context
-		over, a.abort = context.WithCancel(a.ctx)
-		context.AfterFunc(over, func() { a.src.Close() })
+	c, err := n.pool.get(ctx, min(n.opt.QueueWait, connect))
+	if err == nil && c == nil {
+		if c, err = n.connect(ctx, connect); err != nil {
+			n.pool.drop(nil)
+		}
+	} else if err == nil {
+		a.reused = true
 	}
-	resp, err := n.tr.RoundTrip(hr.WithContext(a.ctx))
+	if err != nil {
+		putOut(out, b)
+		e := a.failure(err)
+		e.Timeout = e.Timeout || errors.Is(err, proxy.ErrNoConnection)
+		a.end(false)
+		return nil, false, e
+	}
+	a.take(c)
+	if a.src != nil {
+		a.src.check = func() error {
+			if a.reused && c.stale() {
+				return errStale
+			}
+			return nil
+		}
+		go a.stream(out, b)
+	} else {
+		a.wrote(a.write(b))
+		putOut(out, b)
+	}
+	ans, err := a.head(req.Method, int(n.opt.HeaderBytes))
 	if err != nil {
 		e := a.failure(err)
-		fresh := a.src == nil || !a.src.touched.Load() || !req.Once
-		again := e.Class == proxy.NotSent && a.reused.Load() && fresh && !e.Source && !e.Timeout && ctx.Err() == nil
-		a.end()
-		if a.src != nil {
-			a.src.Close()
-		}
+		fresh := a.src == nil || !req.Once || !a.src.touched.Load()
+		again := e.Class == proxy.NotSent && a.reused && fresh && !e.Source && !e.Timeout && ctx.Err() == nil
+		a.end(false)
 		return nil, again, e
 	}
-	return n.response(a, req, resp)
+	resp := &proxy.Response{Status: ans.Status, Header: endToEnd(ans.Header), Length: ans.Length}
+	if !ans.Body {
+		a.end(ans.Reusable)
+		n.inFlight.Add(-1)
+		return resp, false, nil
+	}
+	a.mu.Lock()
+	a.inBody = true
+	a.mu.Unlock()
+	resp.Body = &answerBody{n: n, a: a, reusable: ans.Reusable}
+	return resp, false, nil
 }
 
-// wholeMost bounds what is copied to leave in one write with the head.
-const wholeMost = 64 << 10
+// head writes the head of a request.
+func (n *HTTP) head(b []byte, req *proxy.Request) ([]byte, error) {
+	if req.Method == http.MethodConnect {
+		return b, errors.New("upstream: CONNECT has no message to send")
+	}
+	path, query, hasQuery := n.base.target(req)
+	target := path
+	if hasQuery {
+		target += "?" + query
+	}
+	if n.forward {
+		target = n.base.scheme + "://" + n.base.host + target
+	}
+	host := req.Host
+	if host == "" {
+		host = withoutZone(n.base.host)
+	}
+	h := req.Header
+	if n.auth != "" && h["Authorization"] == nil || n.forward && n.opt.Dial.Proxy.User != nil {
+		h = maps.Clone(h)
+		if h == nil {
+			h = make(http.Header, 2)
+		}
+		if n.auth != "" && h["Authorization"] == nil {
+			h["Authorization"] = []string{n.auth}
+		}
+		if own := n.forward && n.opt.Dial.Proxy.User != nil; own {
+			h["Proxy-Authorization"] = []string{basicOf(n.opt.Dial.Proxy.User)}
+		}
+	}
+	return h1.AppendRequest(b, req.Method, target, host, h, req.Length)
+}
 
-// open opens the body of the request. net/http writes the head alone before a
-// body of any type but its own in-memory ones, so a short one becomes such.
-func (a *attempt) open(req *proxy.Request, hr *http.Request) error {
-	hr.Body = http.NoBody
+// withoutZone removes the zone of an IPv6 address, which is for this machine
+// only.
+func withoutZone(host string) string {
+	if i := strings.IndexByte(host, '%'); i >= 0 && host[0] == '[' {
+		if end := strings.IndexByte(host, ']'); end > i {
+			return host[:i] + host[end:]
+		}
+	}
+	return host
+}
+
+// open opens the body of the request. A short one that can be read again is put
+// behind the head b; any other becomes a.src.
+func (a *attempt) open(req *proxy.Request, b []byte) ([]byte, error) {
 	if req.Length == 0 {
-		return nil
+		return b, nil
 	}
 	rc, err := req.Body()
 	if err != nil {
-		return err
+		return b, err
 	}
-	src := newSource(rc, req, a.fresh)
-	hr.ContentLength = req.Length
+	src := newSource(rc, req, nil)
 	if req.Once || req.Length < 0 || req.Length > wholeMost {
-		a.src, hr.Body = src, src
-		return nil
+		a.src = src
+		return b, nil
 	}
 	defer src.Close()
-	b := make([]byte, req.Length)
-	if _, err := io.ReadFull(src, b); err != nil {
-		return err
-	}
-	hr.Body = io.NopCloser(bytes.NewReader(b))
-	return nil
-}
-
-// response takes over an answer whose head is complete.
-func (n *HTTP) response(a *attempt, req *proxy.Request, resp *http.Response) (*proxy.Response, bool, error) {
-	a.pause()
-	var bad error
-	switch {
-	case !a.sawHead.Load():
-		bad = errUnsolicited
-	case resp.StatusCode < 200:
-		bad = errors.New("upstream: the node switched protocols")
-	}
-	if bad != nil {
-		a.cancel(bad)
-		resp.Body.Close()
-		e := a.failure(bad)
-		a.end()
-		return nil, false, e
-	}
-	out := &proxy.Response{Status: resp.StatusCode, Header: endToEnd(resp.Header), Length: resp.ContentLength}
-	if resp.ContentLength == 0 || resp.Body == http.NoBody {
-		resp.Body.Close()
-		if req.Method != http.MethodHead {
-			out.Length = 0
-		}
-		a.end()
-		n.done()
-		return out, false, nil
-	}
-	out.Body = &answerBody{n: n, a: a, rc: resp.Body}
-	return out, false, nil
-}
-
-// url is the URL that net/http makes the request's target of.
-func (n *HTTP) url(req *proxy.Request) *url.URL {
-	if n.forward {
-		return n.base.absolute(req)
-	}
-	return n.base.url(req)
-}
-
-// header copies what the request asks for. User-Agent is suppressed unless
-// given; fields that a hop writes itself are left to net/http.
-func (n *HTTP) header(req *proxy.Request) http.Header {
-	h := make(http.Header, len(req.Header)+2)
-	for k, v := range req.Header {
-		if !hopField(k) {
-			h[k] = v
-		}
-	}
-	if _, ok := h["User-Agent"]; !ok {
-		h["User-Agent"] = nil
-	}
-	if own := basicOf(n.base.user); own != "" && h["Authorization"] == nil {
-		h["Authorization"] = []string{own}
-	}
-	if n.forward {
-		if own := basicOf(n.opt.Dial.Proxy.User); own != "" {
-			h["Proxy-Authorization"] = []string{own}
-		}
-	}
-	return h
+	at := len(b)
+	b = slices.Grow(b, int(req.Length))[:at+int(req.Length)]
+	_, err = io.ReadFull(src, b[at:])
+	return b, err
 }
 
 // hopField reports whether every hop writes this field itself (RFC 9110 §7.6.1,
@@ -341,43 +305,40 @@ func endToEnd(h http.Header) http.Header {
 // answerBody is the body of an answer. Only a read that waits for the node is
 // on the clock, so that a slow caller does not time the node out.
 type answerBody struct {
-	n    *HTTP
-	a    *attempt
-	rc   io.ReadCloser
-	once sync.Once
-	err  error // only Read touches it
+	n        *HTTP
+	a        *attempt
+	reusable bool
+	once     sync.Once
+	err      error // only Read touches it
 }
 
 func (b *answerBody) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
 	}
-	b.a.resume()
-	n, err := b.rc.Read(p)
-	b.a.pause()
+	n, err := b.a.c.in.Read(p)
 	switch {
 	case err == nil:
 		return n, nil
 	case err == io.EOF:
 		b.err = io.EOF
-		b.finish()
+		b.finish(b.reusable)
 	default:
 		b.err = b.a.failure(err)
-		b.finish()
+		b.finish(false)
 	}
 	return n, b.err
 }
 
 // Close cuts the connection unless the answer was read to its end.
 func (b *answerBody) Close() error {
-	b.finish()
+	b.finish(false)
 	return nil
 }
 
-func (b *answerBody) finish() {
+func (b *answerBody) finish(reusable bool) {
 	b.once.Do(func() {
-		b.rc.Close()
-		b.a.end()
-		b.n.done()
+		b.a.end(reusable)
+		b.n.inFlight.Add(-1)
 	})
 }

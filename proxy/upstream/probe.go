@@ -3,8 +3,6 @@ package upstream
 import (
 	"context"
 	"fmt"
-	"net"
-	"strings"
 
 	"soapway/proxy"
 )
@@ -12,15 +10,7 @@ import (
 // Probe implements [proxy.Node]: it connects, with TLS where the node has it,
 // and closes the connection again.
 func (n *HTTP) Probe(ctx context.Context) error {
-	dial, port := n.dial, "80"
-	if n.base.scheme == "https" {
-		dial, port = n.dialTLS, "443"
-	}
-	addr := n.base.host
-	if _, _, err := net.SplitHostPort(addr); err != nil {
-		addr = net.JoinHostPort(strings.Trim(addr, "[]"), port)
-	}
-	c, err := dial(ctx, "tcp", addr)
+	c, err := n.connect(ctx, n.opt.ConnectTimeout)
 	if err != nil {
 		return fmt.Errorf("upstream: %s: %w", n.Name(), err)
 	}

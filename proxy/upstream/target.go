@@ -56,34 +56,3 @@ func (b *base) target(req *proxy.Request) (path, query string, hasQuery bool) {
 	}
 	return path, b.query, b.hasQuery || req.HasQuery
 }
-
-// absolute makes net/http write the target in absolute-form, as a proxy gets it
-// (RFC 9112 §3.2.2).
-func (b *base) absolute(req *proxy.Request) *url.URL {
-	path, query, hasQuery := b.target(req)
-	return &url.URL{Scheme: b.scheme, Host: b.host, Opaque: "//" + b.host + path, RawQuery: query, ForceQuery: hasQuery}
-}
-
-// url makes net/http write the target octet for octet.
-func (b *base) url(req *proxy.Request) *url.URL {
-	path, query, hasQuery := b.target(req)
-	u := &url.URL{Scheme: b.scheme, Host: b.host, Opaque: path, RawQuery: query, ForceQuery: hasQuery}
-	if !strings.HasPrefix(path, "//") {
-		return u
-	}
-	// An opaque part that begins with two slashes would be taken for an
-	// authority. The escaped form of a path is written as it is when it is a
-	// valid escape of the plain one.
-	if plain, err := url.PathUnescape(path); err == nil {
-		p := *u
-		p.Opaque, p.Path, p.RawPath = "", plain, path
-		if p.EscapedPath() == path {
-			return &p
-		}
-	}
-	// What is left has both two slashes in front and octets that should have
-	// been escaped: it goes as absolute-form, which every server must accept
-	// (RFC 9112 §3.2.2).
-	u.Opaque = "//" + b.host + path
-	return u
-}
