@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"soapway/proxy/balance"
@@ -87,13 +88,13 @@ func TestFollow(t *testing.T) {
 			} else if want := map[bool]int{true: status, false: 200}[c.want == ""]; g.Status != want {
 				t.Errorf("%d %q: got %d, want %d", status, c.location, g.Status, want)
 			}
-			got := ""
+			var got strings.Builder
 			for _, n := range []*node{a, b} {
 				for _, s := range n.got {
 					if s.Path != "" {
-						got += parseNodeURL(n.name).scheme + "://" + parseNodeURL(n.name).authority + " " + s.Path
+						got.WriteString(parseNodeURL(n.name).scheme + "://" + parseNodeURL(n.name).authority + " " + s.Path)
 						if s.HasQuery {
-							got += "?" + s.Query
+							got.WriteString("?" + s.Query)
 						}
 						if s.body != env11 || s.Header.Get("Authorization") != "Basic x" && !stored || first(s.Header, soapActionKey) != `"urn:x"` || s.Method != "POST" {
 							t.Errorf("%d %q: the second request is %s %v %q", status, c.location, s.Method, s.Header, s.body)
@@ -101,8 +102,8 @@ func TestFollow(t *testing.T) {
 					}
 				}
 			}
-			if got != c.want {
-				t.Errorf("%d %q: followed to %q, want %q", status, c.location, got, c.want)
+			if got.String() != c.want {
+				t.Errorf("%d %q: followed to %q, want %q", status, c.location, got.String(), c.want)
 			}
 		}
 	}

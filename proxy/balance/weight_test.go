@@ -20,16 +20,16 @@ func TestRoundRobinIsSmooth(t *testing.T) {
 	} {
 		var p RoundRobin
 		n := &nodes{loads: make([]int64, len(c.weights)), weights: c.weights}
-		got := ""
+		var got strings.Builder
 		for _, r := range c.want {
 			if r == ' ' {
-				got += " "
+				got.WriteString(" ")
 				continue
 			}
-			got += string(rune('a' + p.Pick(n)))
+			got.WriteString(string(rune('a' + p.Pick(n))))
 		}
-		if got != c.want {
-			t.Errorf("weights %v: got %s, want %s", c.weights, got, c.want)
+		if got.String() != c.want {
+			t.Errorf("weights %v: got %s, want %s", c.weights, got.String(), c.want)
 		}
 	}
 }
