@@ -2,7 +2,6 @@ package config
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 )
 
@@ -53,12 +52,6 @@ var notYet = []unbuilt{
 }
 
 func is(want any) func(any) bool { return func(v any) bool { return v == want } }
-
-func isOneOf(want ...any) func(any) bool {
-	return func(v any) bool {
-		return slices.Contains(want, v)
-	}
-}
 
 func isNil(v any) bool       { rv := reflect.ValueOf(v); return rv.Kind() == reflect.Pointer && rv.IsNil() }
 func isZero(v any) bool      { return reflect.ValueOf(v).IsZero() }
