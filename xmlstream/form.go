@@ -309,15 +309,17 @@ func (s *Scanner) formAttrs(f *form) {
 	shift, k := 0, 0 // octets cut out before, and how many values
 	for i := range from {
 		a, to := &from[i], &attrs[i]
-		to.Name.Prefix = nil
+		to.Name.Prefix, to.Name.Space = nil, nil
 		if a.colon >= a.name {
 			end := shift + int(a.colon)
 			to.Name.Prefix = w[shift+int(a.name) : end : end]
 		}
 		end := shift + int(a.nameEnd)
 		to.Name.Local = w[shift+int(a.colon)+1 : end : end]
-		if to.Name.Space = s.scope.uri(int(a.uri)); a.xmlns {
+		if a.xmlns {
 			to.Name.Space = s.scope.uri(xmlnsURI)
+		} else if a.uri != noURI {
+			to.Name.Space = s.scope.uri(int(a.uri))
 		}
 		value, plain := shift+int(a.value), true
 		end = shift + int(a.valueEnd)

@@ -210,7 +210,10 @@ func (s *Scanner) spanAttrs() {
 			to.Name.Prefix = w[a.name.start:a.name.colon:a.name.colon]
 		}
 		to.Name.Local = w[a.name.colon+1 : a.name.end : a.name.end]
-		to.Name.Space = s.scope.uri(a.uri)
+		to.Name.Space = nil
+		if a.uri != noURI {
+			to.Name.Space = s.scope.uri(a.uri)
+		}
 		to.Raw = w[a.value:a.end:a.end]
 		to.Quote = a.quote
 		to.Offset = s.base + int64(s.tok+a.name.start)
