@@ -425,6 +425,9 @@ func faultCode11(code QName, subcodes []QName) QName {
 		return QName{NS11, dataEncoding11}
 	default:
 		base = "Server"
+		if isSenderCode(code) { // not of SOAP 1.2, which allows no other; Status judges it alike
+			base = "Client"
+		}
 	}
 	if len(subcodes) == 0 {
 		return QName{NS11, base}
