@@ -2,7 +2,6 @@ package h1
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,6 +13,12 @@ import (
 var (
 	errStatusLine = errors.New("h1: malformed status line")
 	errAnswerSize = errors.New("h1: the head of the answer is too large")
+)
+
+// Reasons for which no request is made.
+var (
+	errMethod = errors.New("h1: malformed method")
+	errNoHost = errors.New("h1: malformed host")
 )
 
 // Answer is the head of an answer.
@@ -256,8 +261,13 @@ func (c *ClientConn) some(p []byte) (int, error) {
 // it is chunked. Fields of the connection and of the framing, and Host and
 // Expect, are left out of h; names that are none too.
 func AppendRequest(b []byte, method, target, host string, h http.Header, length int64) ([]byte, error) {
-	if !all(method, isToken) || method == "" || host == "" || !all(host, isHost) || target == "" {
-		return b, fmt.Errorf("h1: no request can be made of method %q", method)
+	switch {
+	case method == "" || !all(method, isToken):
+		return b, errMethod
+	case host == "" || !all(host, isHost):
+		return b, errNoHost
+	case target == "":
+		return b, errTarget
 	}
 	for i := range len(target) {
 		if c := target[i]; c <= ' ' || c == 0x7f {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"reflect"
 	"strings"
@@ -258,44 +259,104 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	f.Fuzz(func(t *testing.T, octets []byte) {
-		got, used, err := readOne(bytes.Clone(octets), 0)
-		slow, slowUsed, slowErr := readOne(bytes.Clone(octets), 1)
-		if fmt.Sprint(err) != fmt.Sprint(slowErr) || err == nil &&
-			(got.text != slow.text || fmt.Sprint(got.err) != fmt.Sprint(slow.err) || got.err == nil && used != slowUsed || !reflect.DeepEqual(got.Header, slow.Header)) {
-			t.Fatalf("whole: %+v, %d, %v\noctet by octet: %+v, %d, %v", got, used, err, slow, slowUsed, slowErr)
+	f.Fuzz(func(t *testing.T, octets []byte) { agrees(t, octets) })
+}
+
+// agrees reads a request here and by net/http.
+func agrees(t *testing.T, octets []byte) (taken bool) {
+	t.Helper()
+	got, used, err := readOne(bytes.Clone(octets), 0)
+	slow, slowUsed, slowErr := readOne(bytes.Clone(octets), 1)
+	if fmt.Sprint(err) != fmt.Sprint(slowErr) || err == nil &&
+		(got.text != slow.text || fmt.Sprint(got.err) != fmt.Sprint(slow.err) || got.err == nil && used != slowUsed || !reflect.DeepEqual(got.Header, slow.Header)) {
+		t.Fatalf("whole: %+v, %d, %v\noctet by octet: %+v, %d, %v", got, used, err, slow, slowUsed, slowErr)
+	}
+	if err != nil {
+		return false
+	}
+	in := bytes.NewReader(octets)
+	br := bufio.NewReader(in)
+	want, err := http.ReadRequest(br)
+	if err != nil {
+		t.Fatalf("taken: %+v\nnet/http: %v", got, err)
+	}
+	host := want.Host
+	if got.Method != want.Method || got.Target != want.RequestURI || got.Host != host || got.Length != want.ContentLength ||
+		got.Minor != min(want.ProtoMinor, 1) || want.ProtoMajor != 1 {
+		t.Fatalf("got %+v\nwant %+v", got.Request, want)
+	}
+	h := got.Header.Clone()
+	h.Del("Trailer") // net/http keeps it elsewhere
+	if _, ok := want.Header["Cache-Control"]; ok && h["Cache-Control"] == nil {
+		delete(want.Header, "Cache-Control") // made of Pragma
+	}
+	want.Header.Del("Trailer")
+	if len(h) != len(want.Header) || len(h) > 0 && !reflect.DeepEqual(h, want.Header) {
+		t.Fatalf("fields: got %q, want %q", h, want.Header)
+	}
+	body, err := io.ReadAll(want.Body)
+	if got.err == nil && err != nil || got.err == nil && got.text != string(body) || !strings.HasPrefix(string(body), got.text) && len(body) >= len(got.text) {
+		t.Fatalf("body: got %q, %v, want %q, %v", got.text, got.err, body, err)
+	}
+	if got.err == nil && used != len(octets)-in.Len()-br.Buffered() {
+		t.Fatalf("%d octets used, want %d", used, len(octets)-in.Len()-br.Buffered())
+	}
+	return true
+}
+
+// TestRequestPieces makes requests of pieces that are good, odd and bad, by the
+// ten thousands: a fuzzer seldom has two of them right at once.
+func TestRequestPieces(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
+	odd := func(good string, bad ...string) string { // mostly the good one
+		if rng.IntN(8) > 0 {
+			return good
 		}
-		if err != nil {
+		return pick(bad...)
+	}
+	value := func() string {
+		return pick("", "a", "a, b", "\"q\"", "\x80\xff", "a\tb", " a ", "\t", strings.Repeat("v", 50), "a:b", "chunked", "3", "close", "100-continue")
+	}
+	n, took := 30000, 0
+	if testing.Short() {
+		n = 3000
+	}
+	for range n {
+		var b strings.Builder
+		eol := func() string { return odd("\r\n", "\r\n", "\n", "\r", "\r\r\n", " \r\n", "\r\n ") }
+		b.WriteString(odd("POST", "GET", "HEAD", "OPTIONS", "CONNECT", "PUT", "post", "X-Y", "P(", "") + odd(" ", "  ", "\t", ""))
+		b.WriteString(odd("/a", "*", "/", "//x", "/%41?b=%zz", "/%zz", "/a b", "/a#b", "http://h/a", "https://h:1?q", "http://u@h/", "h:80", "/\x7f", "/\xe9", "/a;b=c|d", ""))
+		b.WriteString(odd(" ", "  ", "\t") + odd("HTTP/1.1", "HTTP/1.0", "HTTP/1.2", "HTTP/2.0", "HTTP/1.10", "http/1.1", "HTTP/1", "") + eol())
+		for range rng.IntN(6) {
+			b.WriteString(pick("X", "x-a", "SOAPAction", "Connection", "Trailer", "Expect", "Content-Type", "Host", "Pragma", "X\xe9", "X Y", "") + odd(":", " :", ": ", "", ":\t") + value() + eol())
+		}
+		b.WriteString(odd("Host: h\r\n", "", "Host: a b\r\n", "host:[::1]:80\r\n", "Host:\r\n", "Host: h\r\nHost: h\r\n"))
+		switch rng.IntN(4) {
+		case 0:
+			b.WriteString(odd("Content-Length: 3\r\n", "content-length:3\r\n", "Content-Length: 03\r\n", "Content-Length: 3\r\nContent-Length: 3\r\n", "Content-Length: +3\r\n", "Content-Length: 3, 3\r\n", "Content-Length : 3\r\n", "Content-Length:\r\n 3\r\n"))
+			b.WriteString(eol() + "abcGET ")
+		case 1:
+			b.WriteString(odd("Transfer-Encoding: chunked\r\n", "transfer-encoding:CHUNKED \r\n", "Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n", "Transfer-Encoding: \x0bchunked\r\n", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"))
+			b.WriteString(eol())
+			for range rng.IntN(4) {
+				b.WriteString(odd("3", "003", "0x3", "+3", "3 ", " 3", "fffffffffffffffff", "") + odd("", ";a", ";a=\"b;c\"", "; a\t", " ;a", ";a\n", ";a\rb") + odd("\r\n", "\n", "\r"))
+				b.WriteString("abc" + odd("\r\n", "\n", "x\r\n", ""))
+			}
+			b.WriteString(odd("0", "00", "0;x") + odd("\r\n", "\n") + odd("", "X: 1\r\n", "X : 1\r\n", "X\r\n", "Content-Length: 9\r\n", "X: \x00\r\n", "X: 1\n") + odd("\r\n", "\n", "") + "rest")
+		default:
+			b.WriteString(eol() + "GET / ")
+		}
+		if agrees(t, []byte(b.String())) {
+			took++
+		}
+		if t.Failed() {
 			return
 		}
-		in := bytes.NewReader(octets)
-		br := bufio.NewReader(in)
-		want, err := http.ReadRequest(br)
-		if err != nil {
-			t.Fatalf("taken: %+v\nnet/http: %v", got, err)
-		}
-		host := want.Host
-		if got.Method != want.Method || got.Target != want.RequestURI || got.Host != host || got.Length != want.ContentLength ||
-			got.Minor != min(want.ProtoMinor, 1) || want.ProtoMajor != 1 {
-			t.Fatalf("got %+v\nwant %+v", got.Request, want)
-		}
-		h := got.Header.Clone()
-		h.Del("Trailer") // net/http keeps it elsewhere
-		if _, ok := want.Header["Cache-Control"]; ok && h["Cache-Control"] == nil {
-			delete(want.Header, "Cache-Control") // made of Pragma
-		}
-		want.Header.Del("Trailer")
-		if len(h) != len(want.Header) || len(h) > 0 && !reflect.DeepEqual(h, want.Header) {
-			t.Fatalf("fields: got %q, want %q", h, want.Header)
-		}
-		body, err := io.ReadAll(want.Body)
-		if got.err == nil && err != nil || got.err == nil && got.text != string(body) || !strings.HasPrefix(string(body), got.text) && len(body) >= len(got.text) {
-			t.Fatalf("body: got %q, %v, want %q, %v", got.text, got.err, body, err)
-		}
-		if got.err == nil && used != len(octets)-in.Len()-br.Buffered() {
-			t.Fatalf("%d octets used, want %d", used, len(octets)-in.Len()-br.Buffered())
-		}
-	})
+	}
+	if took < n/20 || took > n*19/20 {
+		t.Errorf("%d of %d requests were taken: the pieces test nothing", took, n)
+	}
 }
 
 // FuzzServer: whatever is sent, what comes back is a row of answers, and the
