@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,15 +22,15 @@ func (g *gateway) up(t testing.TB, b *backend) float64 {
 // and the node gets its share again soon after it is back.
 func TestNodeDiesUnderLoad(t *testing.T) {
 	var nodes [3]*backend
-	var urls string
+	var urls strings.Builder
 	for i := range nodes {
 		nodes[i] = listenHTTP(t)
-		urls += fmt.Sprintf("%q,", "http://"+nodes[i].addr+"/in")
+		urls.WriteString(fmt.Sprintf("%q,", "http://"+nodes[i].addr+"/in"))
 	}
 	g := start(t, httpOnly+fmt.Sprintf(`
 backends: {three: {nodes: [%s], outlier: {eject: 1s}}}
 routes: [{name: r, backend: three}]
-`, urls), nodes[:]...)
+`, urls.String()), nodes[:]...)
 
 	var sent, good, classified, other atomic.Int64
 	stop := make(chan struct{})
