@@ -401,13 +401,13 @@ func faultCode12(code QName) (value string, sub QName) {
 		}
 		return "Receiver", QName{}
 	}
-	if !isSubcode(code.Local) {
-		return "Receiver", QName{}
-	}
-	if isSenderCode(code) {
+	switch {
+	case isSenderCode(code):
 		return "Sender", code
+	case isSubcode(code.Local):
+		return "Receiver", code
 	}
-	return "Receiver", code
+	return "Receiver", QName{}
 }
 
 // faultCode11 translates code and subcodes of a SOAP 1.2 fault. Codes of
@@ -461,7 +461,7 @@ func isSpecified(code QName) bool {
 // isSenderCode reports a code whose specification says that the sender is to
 // blame (WS-Addressing 1.0 SOAP Binding §6.4, WS-Security 1.0 §12).
 func isSenderCode(code QName) bool {
-	return isSpecified(code) && code.Local != "EndpointUnavailable"
+	return isSpecified(code) && isSubcode(code.Local) && code.Local != "EndpointUnavailable"
 }
 
 // isSubcode reports what can be the local part of a name and is not too long
