@@ -179,36 +179,58 @@ func digest(key string) bool {
 }
 
 // addTrace appends Via and extends or makes the X-Forwarded fields and
-// Forwarded (RFC 7239).
+// Forwarded (RFC 7239). Every message pays for it, so what it adds shares few
+// allocations; nobody changes the values of a field in place.
 func (f *forwarding) addTrace(out http.Header) {
-	appendTo(out, "Via", f.table.via)
+	if out["Via"] == nil {
+		out["Via"] = f.table.viaField
+	} else {
+		appendTo(out, "Via", f.table.via)
+	}
+	own := make([]string, 0, 3) // values of fields that have one
+	set := func(key, element string) {
+		if out[key] != nil {
+			appendTo(out, key, element)
+			return
+		}
+		own = append(own, element)
+		out[key] = own[len(own)-1 : len(own) : len(own)]
+	}
 
-	client := "unknown"
-	forID := client
+	var buf [192]byte
+	fwd := append(buf[:0], "for="...)
 	if a := f.ex.Client.Addr(); a.IsValid() {
 		a = a.Unmap().WithZone("")
-		client = a.String()
-		forID = client
 		if a.Is6() {
-			forID = `"[` + client + `]"`
+			fwd = append(fwd, `"[`...)
 		}
-		appendTo(out, "X-Forwarded-For", client)
+		start := len(fwd)
+		fwd = a.AppendTo(fwd)
+		client := string(fwd[start:])
+		if a.Is6() {
+			fwd = append(fwd, `]"`...)
+		}
+		set("X-Forwarded-For", client)
+	} else {
+		fwd = append(fwd, "unknown"...)
 	}
-	fwd := "for=" + forID
 	if f.host != "" {
 		if _, ok := out["X-Forwarded-Host"]; !ok {
-			out["X-Forwarded-Host"] = []string{f.host}
+			set("X-Forwarded-Host", f.host)
 		}
-		fwd += ";host=" + quoteToken(f.host)
+		fwd = append(append(fwd, ";host="...), quoteToken(f.host)...)
 	}
 	if f.scheme != "" {
 		if _, ok := out["X-Forwarded-Proto"]; !ok {
-			out["X-Forwarded-Proto"] = []string{f.scheme}
+			out["X-Forwarded-Proto"] = schemeFields[f.scheme]
 		}
-		fwd += ";proto=" + f.scheme
+		fwd = append(append(fwd, ";proto="...), f.scheme...)
 	}
-	appendTo(out, "Forwarded", fwd)
+	set("Forwarded", string(fwd))
 }
+
+// schemeFields are the values of X-Forwarded-Proto.
+var schemeFields = map[string][]string{"http": {"http"}, "https": {"https"}}
 
 // add shares the values with the field they came in, which nobody changes: an
 // append to them copies.
@@ -284,7 +306,11 @@ func (f *forwarding) replyHeader(in http.Header) http.Header {
 		}
 		add(out, k, vv)
 	}
-	appendTo(out, "Via", f.table.via)
+	if out["Via"] == nil {
+		out["Via"] = f.table.viaField
+	} else {
+		appendTo(out, "Via", f.table.via)
+	}
 	return out
 }
 

@@ -17,7 +17,7 @@ func forward(t *testing.T, in http.Header, trusted bool, change func(*forwarding
 	ex := exchange("", "")
 	ex.ID = "id"
 	ex.Header = in
-	f := forwarding{table: &Table{via: "1.1 gateway"}, ex: ex, trusted: trusted, host: "gw.test", scheme: "http"}
+	f := forwarding{table: &Table{via: "1.1 gateway", viaField: []string{"1.1 gateway"}}, ex: ex, trusted: trusted, host: "gw.test", scheme: "http"}
 	if change != nil {
 		change(&f)
 	}
@@ -159,7 +159,7 @@ func TestReplyHeader(t *testing.T) {
 		"Content-Type": {"text/xml"}, "Content-Length": {"3"}, "Connection": {"X-Hop, Set-Cookie"}, "X-Hop": {"1"}, "Set-Cookie": {"a=1", "b=2"},
 		"Keep-Alive": {"x"}, "Via": {"1.1 lb"}, "Server": {"x"},
 	}
-	f := forwarding{table: &Table{via: "1.1 gateway"}}
+	f := forwarding{table: &Table{via: "1.1 gateway", viaField: []string{"1.1 gateway"}}}
 	want := http.Header{"Content-Type": {"text/xml"}, "Set-Cookie": {"a=1", "b=2"}, "Via": {"1.1 lb, 1.1 gateway"}, "Server": {"x"}}
 	if d := cmp.Diff(want, f.replyHeader(in)); d != "" {
 		t.Errorf("replyHeader (-want +got):\n%s", d)

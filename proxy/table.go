@@ -12,9 +12,11 @@ import (
 // Table is a compiled [TableOptions]. It is immutable; an exchange keeps the
 // table it began with.
 type Table struct {
-	opt    TableOptions
-	via    string // value of our Via entry
-	byName map[string]*route
+	opt TableOptions
+	via string // value of our Via entry
+	// viaField is a field of that value alone.
+	viaField []string
+	byName   map[string]*route
 	// backends has those that a route leads to, by name.
 	backends map[string]*backend
 	index    index
@@ -73,7 +75,7 @@ func Compile(opt TableOptions) (*Table, error) {
 		return nil, err
 	}
 	opt.TrustedProxies = slices.Clone(opt.TrustedProxies)
-	t := &Table{opt: opt, via: "1.1 " + opt.Via, byName: make(map[string]*route, len(opt.Routes)), backends: map[string]*backend{}}
+	t := &Table{opt: opt, via: "1.1 " + opt.Via, viaField: []string{"1.1 " + opt.Via}, byName: make(map[string]*route, len(opt.Routes)), backends: map[string]*backend{}}
 
 	// Routes that share a Backend share its compiled form, and so its policy's state.
 	backends := map[*Backend]*backend{}
