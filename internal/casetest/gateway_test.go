@@ -314,10 +314,21 @@ func (g *gateway) metric(series string) (float64, error) {
 // metricSum adds up every sample of a metric whose labels contain all parts.
 func (g *gateway) metricSum(t testing.TB, name string, labels ...string) (sum float64) {
 	t.Helper()
+	return sumOf(t, g.metrics(t), name, labels...)
+}
+
+func (g *gateway) metrics(t testing.TB) string {
+	t.Helper()
 	text, err := g.get("/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return text
+}
+
+// sumOf is metricSum in one reading of all metrics.
+func sumOf(t testing.TB, text, name string, labels ...string) (sum float64) {
+	t.Helper()
 next:
 	for l := range strings.Lines(text) {
 		rest, ok := strings.CutPrefix(strings.TrimSpace(l), name)

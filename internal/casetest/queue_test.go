@@ -71,7 +71,8 @@ func stored(t testing.TB, g *gateway, target string, body []byte) string {
 // waiting is how many messages of all routes are not delivered.
 func (g *gateway) waiting(t testing.TB) int {
 	t.Helper()
-	return int(g.metricSum(t, "gateway_queue_messages", `state="pending"`) + g.metricSum(t, "gateway_queue_messages", `state="retrying"`))
+	text := g.metrics(t) // one reading: a message may go from one state to the other
+	return int(sumOf(t, text, "gateway_queue_messages", `state="pending"`) + sumOf(t, text, "gateway_queue_messages", `state="retrying"`))
 }
 
 // storedMessage is a message as the admin API shows it.
