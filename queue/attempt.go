@@ -39,6 +39,10 @@ func (q *Queue) attempt(run *running, d *destState, it *item) {
 	del := &Delivery{Attempt: it.attempts() + 1, PossibleDuplicate: it.maybe}
 	q.mu.Unlock()
 
+	if del.PossibleDuplicate && q.answered(it) {
+		q.done(d, it)
+		return
+	}
 	if open {
 		q.burial(d, it, m, ReasonUnknown, openText, Outcome{})
 		return
@@ -63,7 +67,7 @@ func (q *Queue) attempt(run *running, d *destState, it *item) {
 	del.Message = m
 	began := time.Now()
 	o := q.deliv.Deliver(run.work, del)
-	q.finish(d, it, m, del.Attempt, o, time.Since(began))
+	q.finish(run, d, it, m, del.Attempt, o, time.Since(began))
 }
 
 const openText = "an attempt had begun when the gateway stopped, and its end is not known"
@@ -115,7 +119,7 @@ func (q *Queue) postpone(d *destState, it *item, why string) {
 }
 
 // finish draws the consequences of an attempt.
-func (q *Queue) finish(d *destState, it *item, m *Message, n int, o Outcome, took time.Duration) {
+func (q *Queue) finish(run *running, d *destState, it *item, m *Message, n int, o Outcome, took time.Duration) {
 	if o.Verdict == Aborted {
 		q.aborted(d, it, m, n, o)
 		return
@@ -130,7 +134,7 @@ func (q *Queue) finish(d *destState, it *item, m *Message, n int, o Outcome, too
 	record := AttemptRecord{N: n, At: now, Status: o.Status, Reason: o.Reason, Maybe: o.Maybe}
 	switch {
 	case o.Verdict == Delivered:
-		q.done(d, it)
+		q.delivered(run, d, it, m, n, o)
 	case o.Verdict == Dead:
 		q.remember(it, record)
 		q.burial(d, it, m, ReasonPermanent, o.Reason, o)

@@ -8,7 +8,7 @@
 // # Parts
 //
 // A [Store] is the durable side: the log of accepted messages, dead letters,
-// attempts, small states. [Embedded] keeps them by a JetStream server inside
+// attempts, replies, small states. [Embedded] keeps them by a JetStream server inside
 // the process, [Memory] is its twin for tests; one contract suite holds both.
 // A [Queue] is the side that decides: an index in memory, and a dispatcher for
 // each destination.
@@ -33,6 +33,10 @@
 // whatever has become of it. A destination that is down has a clock of its own and charges no
 // attempt to the messages that wait for it.
 //
+// The answer to a message ([Outcome.Keep]) is durable before the message goes, and
+// what a crash brings back is looked up among the answers before it is given
+// again; [Queue.Follow] tells a caller what has become of its message.
+//
 // # Errors
 //
 // Put fails definitely ([ErrFull], [ErrTooLarge], [ErrClosed]: nothing is kept
@@ -46,7 +50,7 @@
 //
 //	store.dir/LOCK         flock of the process that has the store
 //	store.dir/store.json   id, epoch, whether the last stop was clean, format
-//	store.dir/jetstream/   GW_IN_00 (accepted messages), GW_DEAD, GW_STATE
+//	store.dir/jetstream/   GW_IN_00 (accepted messages), GW_DEAD, GW_STATE, GW_ANSWER
 //
 // # Concurrency
 //

@@ -30,13 +30,14 @@ type Embedded struct {
 	trim     *trimmer
 	opened   uint64 // last sequence of the log when it was opened
 
-	used      atomic.Int64 // octets of all streams, as last told, plus what came since
-	messages  atomic.Int64
-	limit     int64 // for used
-	freeAt    atomic.Int64
-	freeError atomic.Pointer[error]
-	started   time.Time // for freeAt: waits are monotonic
+	used     atomic.Int64 // octets of all streams, as last told, plus what came since
+	messages atomic.Int64
+	limit    int64 // for used
+	freeAt   atomic.Int64
+	room     atomic.Pointer[room]
+	started  time.Time // for freeAt: waits are monotonic
 
+	replies       replyHours
 	attempts      sync.Map    // id -> sequence in GW_STATE of its attempts, as far as known
 	attemptsKnown atomic.Bool // all of them are
 
@@ -48,6 +49,12 @@ type Embedded struct {
 }
 
 var _ Store = (*Embedded)(nil)
+
+// room is what a look at the filesystem has found.
+type room struct {
+	free int64
+	err  error
+}
 
 // OpenEmbedded opens the store in o.Dir, or makes it. It takes the store's
 // lock, starts the server, and reads nothing of the messages: [Embedded.Scan]
@@ -131,13 +138,13 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if !s.id.Streams {
+	if !s.id.Streams || !s.id.Replies {
 		if disk != nil {
 			if err := disk(); err != nil {
 				return nil, err
 			}
 		}
-		s.id.Streams = true
+		s.id.Streams, s.id.Replies = true, true
 		if err := s.id.write(dir); err != nil {
 			return nil, fmt.Errorf("queue: %s: %w", identityName, err)
 		}
@@ -146,6 +153,9 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	s.commit.durable.Store(logInfo.State.Last)
 	s.messages.Store(int64(logInfo.State.Messages))
 	if s.trim, err = openTrimmer(s, logInfo); err != nil {
+		return nil, err
+	}
+	if err := s.openReplies(); err != nil {
 		return nil, err
 	}
 	s.opened = s.commit.durable.Load()
@@ -166,19 +176,23 @@ func (s *Embedded) openStreams() (*streamInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	subjects := []string{subjectAttempt + "*", subjectState + "*", subjectMark, subjectGone + "*", subjectKnown + "*"}
+	subjects := []string{subjectAttempt + "*", subjectState + "*", subjectMark, subjectGone + "*", subjectKnown + "*", subjectReplyHour + "*"}
 	state, err := s.js.openStream(server.StreamConfig{Name: streamState, Subjects: subjects, MaxBytes: -1}, s.id.Streams)
 	if err != nil {
 		return nil, err
 	}
-	s.used.Store(int64(info.State.Bytes + dead.State.Bytes + state.State.Bytes))
+	reply, err := s.js.openStream(server.StreamConfig{Name: streamReply, Subjects: []string{subjectReply + "*.*"}, MaxBytes: s.opt.MaxBytes}, s.id.Replies)
+	if err != nil {
+		return nil, err
+	}
+	s.used.Store(int64(info.State.Bytes + dead.State.Bytes + state.State.Bytes + reply.State.Bytes))
 	return info, nil
 }
 
 // measure learns from the server how much the store holds.
 func (s *Embedded) measure() error {
 	var octets int64
-	for _, name := range []string{streamLog, streamDead, streamState} {
+	for _, name := range []string{streamLog, streamDead, streamState, streamReply} {
 		i, err := s.js.info(name)
 		if err != nil {
 			return err
@@ -244,7 +258,7 @@ func (s *Embedded) Put(ctx context.Context, m *Message) (uint64, error) {
 	if s.used.Load()+int64(size) > s.limit {
 		return 0, fmt.Errorf("%w: %d octets of %d are used", ErrFull, s.used.Load(), s.opt.MaxBytes)
 	}
-	if err := s.roomOnDisk(); err != nil {
+	if err := s.roomOnDisk(s.opt.MinFree); err != nil {
 		return 0, err
 	}
 	j := &job{rec: record{subject, headerMessage, header, data}, size: size, msg: m}
@@ -262,9 +276,10 @@ func (s *Embedded) Put(ctx context.Context, m *Message) (uint64, error) {
 	return j.seq, nil
 }
 
-// roomOnDisk looks at the filesystem at most every 250 ms: the server must
-// never meet a full disk, after which its streams stay broken until a restart.
-func (s *Embedded) roomOnDisk() error {
+// roomOnDisk refuses when less than so much of the filesystem is free. It looks at
+// it at most every 250 ms: the server must never meet a full disk, after which its
+// streams stay broken until a restart.
+func (s *Embedded) roomOnDisk(least int64) error {
 	if s.opt.MinFree < 0 {
 		return nil
 	}
@@ -272,15 +287,14 @@ func (s *Embedded) roomOnDisk() error {
 	last := s.freeAt.Load()
 	if (last == 0 || now-last >= int64(250*time.Millisecond)) && s.freeAt.CompareAndSwap(last, now) {
 		free, err := s.opt.free(s.dir)
-		if err != nil {
-			err = fmt.Errorf("%w: %w", ErrFull, err)
-		} else if free < s.opt.MinFree {
-			err = fmt.Errorf("%w: %d octets are free on the disk, %d are kept", ErrFull, free, s.opt.MinFree)
-		}
-		s.freeError.Store(&err)
+		s.room.Store(&room{free, err})
 	}
-	if p := s.freeError.Load(); p != nil {
-		return *p
+	switch r := s.room.Load(); {
+	case r == nil: // another is looking for the first time
+	case r.err != nil:
+		return fmt.Errorf("%w: %w", ErrFull, r.err)
+	case r.free < least:
+		return fmt.Errorf("%w: %d octets are free on the disk, %d are kept", ErrFull, r.free, least)
 	}
 	return nil
 }

@@ -275,7 +275,13 @@ func TestWatermark(t *testing.T) {
 	if err := s.Remove(seq); err != nil {
 		t.Errorf("Remove: %v", err)
 	}
+	if err := s.KeepReply(t.Context(), replyOf(1, time.Hour)); err != nil {
+		t.Errorf("KeepReply: %v", err)
+	}
+	free.Store(1<<29 - 1)
+	waitFor(t, "refusal of a reply", func() bool { return errors.Is(s.KeepReply(t.Context(), replyOf(2, time.Hour)), ErrFull) })
 	free.Store(10 << 30)
+	waitFor(t, "room for a reply", func() bool { return s.KeepReply(t.Context(), replyOf(2, time.Hour)) == nil })
 	waitFor(t, "recovery", func() bool { _, err := s.Put(t.Context(), message(3)); return err == nil })
 }
 

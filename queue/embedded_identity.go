@@ -20,8 +20,9 @@ type identity struct {
 	Format  int       `json:"format"`
 	ID      string    `json:"id"`
 	Epoch   uint64    `json:"epoch"`
-	Clean   bool      `json:"clean"`   // the last stop was orderly
-	Streams bool      `json:"streams"` // they were made once, so they must be there
+	Clean   bool      `json:"clean"`             // the last stop was orderly
+	Streams bool      `json:"streams"`           // they were made once, so they must be there
+	Replies bool      `json:"replies,omitempty"` // so was the stream of replies, which older stores lack
 	Opened  time.Time `json:"opened"`
 }
 

@@ -20,6 +20,7 @@ const (
 	streamLog   = "GW_IN_00"
 	streamDead  = "GW_DEAD"
 	streamState = "GW_STATE"
+	streamReply = "GW_ANSWER"
 
 	subjectLog     = "gw.in.00." // and what logSubject makes of the destination
 	subjectDead    = "gw.dead."
@@ -28,6 +29,9 @@ const (
 	subjectMark    = "gw.mark"  // how far the log is removed, and how far it is durable
 	subjectGone    = "gw.gone." // what is removed above that, per chunk
 	subjectKnown   = "gw.ids."  // what is known of messages that are gone, per hour
+	subjectReply   = "gw.rep."  // replies, by the hour in which they expire and the message
+	// subjectReplyHour has one for each hour that has replies.
+	subjectReplyHour = "gw.rephour."
 )
 
 const (

@@ -348,6 +348,11 @@ func (t *trimmer) pass(last bool) error {
 	if err != nil {
 		return err
 	}
+	if over, err := t.s.forgetReplies(); err != nil {
+		return err
+	} else if over {
+		changed = true
+	}
 	if now.Floor > t.cutAt {
 		if err := t.s.js.purge(streamLog, now.Floor); err != nil {
 			return err

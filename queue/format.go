@@ -28,7 +28,12 @@ import (
 //
 //	Gw-Value: 1 KEY CRC
 //
-// with the value as data. Fields are separated by one space. A text is written
+// with the value as data. A reply, on gw.rep.HOUR.ID, has
+//
+//	Gw-Reply: 1 ID ROUTE UNTIL META CRC
+//
+// and meta and body as its data; HOUR is the hour since 1970 in which it expires,
+// and gw.rephour.HOUR is there if any does. Fields are separated by one space. A text is written
 // with every octet that is not printable ASCII, the space and the percent sign
 // as %XX, and an empty one as a single %. ACCEPTED and DIED are nanoseconds
 // since 1970, or % for no time; META, BODY and REPLY are lengths in octets. An
@@ -44,6 +49,7 @@ const (
 	headerMessage = "Gw-Message"
 	headerDead    = "Gw-Dead"
 	headerValue   = "Gw-Value"
+	headerReply   = "Gw-Reply"
 )
 
 const (
@@ -420,6 +426,41 @@ func decodeDead(header string, data []byte) (d *DeadLetter, whole bool, err erro
 		}
 	}
 	return d, attempts != "", nil
+}
+
+func encodeReply(r *Reply) (header string, data []byte, err error) {
+	if n := len(r.Meta) + len(r.Body); n > maxData {
+		return "", nil, fmt.Errorf("%w: %d octets, at most %d", ErrTooLarge, n, maxData)
+	}
+	b := strconv.AppendInt(make([]byte, 0, 256), Format, 10)
+	b = appendTime(appendField(appendField(b, r.ID), r.Route), r.Until)
+	b = appendNumber(b, len(r.Meta))
+	if len(b) > maxFields {
+		return "", nil, fmt.Errorf("%w: its id and route take %d octets, at most %d", ErrTooLarge, len(b), maxFields)
+	}
+	data = append(append(make([]byte, 0, len(r.Meta)+len(r.Body)), r.Meta...), r.Body...)
+	return seal(b, data), data, nil
+}
+
+func decodeReply(header string, data []byte) (*Reply, error) {
+	if err := verify(header, data); err != nil {
+		return nil, err
+	}
+	f := fields{rest: header}
+	if f.raw() != strconv.Itoa(Format) && f.err == nil {
+		f.err = errFormat
+	}
+	r := &Reply{ID: f.text(), Route: f.text(), Until: f.time()}
+	meta := f.number()
+	f.options(func(string, string) {})
+	if f.raw(); f.err != nil { // the checksum
+		return nil, f.err
+	}
+	if meta > len(data) {
+		return nil, errFormat
+	}
+	r.Meta, r.Body = data[:meta:meta], data[meta:]
+	return r, nil
 }
 
 func encodeValue(key string, data []byte) (header string) {

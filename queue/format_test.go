@@ -52,6 +52,32 @@ func TestOptionExample(t *testing.T) {
 	}
 }
 
+// TestReplyExample is the record of a reply that the comment of Format draws, with an
+// option of a later version.
+func TestReplyExample(t *testing.T) {
+	r := &Reply{ID: "0190a", Route: "a b", Until: time.Unix(1790000000, 5).UTC(), Meta: []byte("{}"), Body: []byte("<a/>")}
+	header, data, err := encodeReply(r)
+	const want = "1 0190a a%20b 1790000000000000005 2 "
+	if err != nil || !strings.HasPrefix(header, want) || string(data) != "{}<a/>" {
+		t.Fatalf("encodeReply: %q, %q, %v, want %q…", header, data, err, want)
+	}
+	later := seal([]byte(want+"new=x"), data)
+	for _, h := range []string{header, later} {
+		got, err := decodeReply(h, data)
+		if err != nil {
+			t.Fatalf("decodeReply(%q): %v", h, err)
+		}
+		if d := cmp.Diff(r, got); d != "" {
+			t.Errorf("decodeReply(%q) (-want +got):\n%s", h, d)
+		}
+	}
+	for _, bad := range []string{"", "1", strings.Replace(header, "0190a", "0190b", 1), seal([]byte("2 0190a r % 2"), data), seal([]byte("1 0190a r % 7"), data), seal([]byte("1 0190a r"), data)} {
+		if r, err := decodeReply(bad, data); err == nil {
+			t.Errorf("decodeReply(%q): %+v, no error", bad, r)
+		}
+	}
+}
+
 // FuzzRecord: any text survives, the header has no octet that could end it, and
 // a header that was not written by us is an error, never a panic.
 func FuzzRecord(f *testing.F) {
@@ -94,6 +120,16 @@ func FuzzRecord(f *testing.F) {
 				t.Fatalf("round trip of a dead letter differs (-want +got):\n%s", d)
 			}
 		}
+		r := &Reply{ID: id, Route: route, Until: m.Accepted, Meta: []byte(meta), Body: body}
+		if header, data, err := encodeReply(r); err == nil {
+			got, err := decodeReply(header, data)
+			if err != nil {
+				t.Fatalf("decodeReply(%q): %v", header, err)
+			}
+			if d := cmp.Diff(r, got, cmp.Comparer(bytes.Equal)); d != "" {
+				t.Fatalf("round trip of a reply differs (-want +got):\n%s", d)
+			}
+		}
 		if token, err := subjectToken(id); err == nil && (token == "" || strings.ContainsAny(token, ".*> \t\r\n") || len(token) > maxKey) {
 			t.Fatalf("subjectToken(%q): %q", id, token)
 		}
@@ -114,5 +150,6 @@ func FuzzRecord(f *testing.F) {
 		_, _, _ = decodeHead(other)
 		_, _, _ = decodeDead(other, nil)
 		_, _ = decodeValue(other, body)
+		_, _ = decodeReply(other, body)
 	})
 }

@@ -27,6 +27,7 @@ type Memory struct {
 	data     *memoryData
 	info     Info
 	full     bool
+	noReply  bool // there is no room for replies
 	unknown  int
 	syncErr  error
 	delay    time.Duration
@@ -43,6 +44,7 @@ type memoryData struct {
 	attempts map[string][]AttemptRecord
 	state    map[string][]byte
 	known    []Known
+	replies  map[string]memoryRecord
 }
 
 type memoryRecord struct {
@@ -57,6 +59,7 @@ func NewMemory() *Memory {
 	d := &memoryData{
 		log: make(map[uint64]memoryRecord), dead: make(map[string]memoryRecord),
 		attempts: make(map[string][]AttemptRecord), state: make(map[string][]byte),
+		replies: make(map[string]memoryRecord),
 	}
 	return newMemory(d, Info{ID: "memory", Epoch: 1, Clean: true, Durability: Strict})
 }
@@ -75,7 +78,7 @@ func (s *Memory) Reopen() *Memory {
 	i.Epoch++
 	i.Clean = s.closed && s.err == nil
 	s.closed = true
-	d := &memoryData{last: s.data.last, log: maps.Clone(s.data.log), dead: maps.Clone(s.data.dead), attempts: maps.Clone(s.data.attempts), state: maps.Clone(s.data.state), known: slices.Clone(s.data.known)}
+	d := &memoryData{last: s.data.last, log: maps.Clone(s.data.log), dead: maps.Clone(s.data.dead), attempts: maps.Clone(s.data.attempts), state: maps.Clone(s.data.state), known: slices.Clone(s.data.known), replies: maps.Clone(s.data.replies)}
 	return newMemory(d, i)
 }
 
@@ -84,6 +87,13 @@ func (s *Memory) SetFull(full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full = full
+}
+
+// SetRepliesFull makes every KeepReply fail with [ErrFull] until it is called with false.
+func (s *Memory) SetRepliesFull(full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noReply = full
 }
 
 // UnknownNext makes the next n Puts answer [ErrUnknown] although they are kept.
@@ -435,6 +445,46 @@ func (s *Memory) ScanAttempts(ctx context.Context, f func(id string, a []Attempt
 	return nil
 }
 
+// KeepReply implements [Store].
+func (s *Memory) KeepReply(ctx context.Context, r *Reply) error {
+	if _, err := subjectToken(r.ID); err != nil {
+		return err
+	}
+	header, data, err := encodeReply(r)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func() error {
+		if s.noReply {
+			return ErrFull
+		}
+		s.data.replies[r.ID] = memoryRecord{header, data}
+		return nil
+	}, nil)
+}
+
+// Reply implements [Store]. One that is to be forgotten is so when it is asked for.
+func (s *Memory) Reply(id string) (*Reply, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	rec, ok := s.data.replies[id]
+	if !ok {
+		return nil, ErrNotFound
+	}
+	r, err := decodeReply(rec.header, slices.Clone(rec.data))
+	if err != nil {
+		return nil, fmt.Errorf("%w: reply of %s: %w", ErrCorrupt, cut(id, 100), err)
+	}
+	if hourOfReply(r) < hourOf(time.Now())-replyGrace {
+		delete(s.data.replies, id)
+		return nil, ErrNotFound
+	}
+	return r, nil
+}
+
 // SaveState implements [Store].
 func (s *Memory) SaveState(ctx context.Context, name string, value []byte) error {
 	if _, err := subjectToken(name); err != nil {
@@ -476,6 +526,9 @@ func (s *Memory) Info() Info {
 	i := s.info
 	i.Messages = uint64(len(s.data.log))
 	for _, r := range s.data.log {
+		i.Bytes += uint64(recordOverhead + len(r.header) + len(r.data))
+	}
+	for _, r := range s.data.replies {
 		i.Bytes += uint64(recordOverhead + len(r.header) + len(r.data))
 	}
 	for _, r := range s.data.dead {

@@ -96,6 +96,10 @@ type Outcome struct {
 	// Reply is the answer's body, at most 64 KiB, kept with a dead letter.
 	Reply     []byte
 	ReplyType string
+
+	// Keep is the whole answer to a message that is Delivered, to be kept before
+	// the message goes; its ID and Route are filled in by the queue. Nil is none.
+	Keep *Reply
 }
 
 // A Deliverer hands messages to destinations. Both methods are called from many goroutines.

@@ -25,7 +25,7 @@ var (
 )
 
 // Store is the durable side of a queue: the log of accepted messages, the dead
-// letters, the attempts made so far, and a few small states. Its methods may be
+// letters, the attempts made so far, replies, and a few small states. Its methods may be
 // called from many goroutines. The embedded store and its in-memory twin pass
 // one contract suite.
 type Store interface {
@@ -75,6 +75,16 @@ type Store interface {
 
 	// ScanAttempts calls f for every message that has attempts.
 	ScanAttempts(ctx context.Context, f func(id string, a []AttemptRecord) error) error
+
+	// KeepReply keeps the answer to a message and returns once it is durable; an
+	// older one of the same message does not count any more. Replies may take
+	// what is kept for dead letters, and half of what is to stay free on the disk:
+	// they must not stop what drains the store.
+	// Errors: ErrFull, ErrTooLarge, ErrClosed (definite), ErrUnknown.
+	KeepReply(ctx context.Context, r *Reply) error
+	// Reply reads one, also for about an hour after it has expired; then it is
+	// forgotten. ErrNotFound, ErrCorrupt.
+	Reply(id string) (*Reply, error)
 
 	// SaveState keeps a small named value (empty = forget) and returns once it is durable; State reads it, nil if there is none.
 	SaveState(ctx context.Context, name string, value []byte) error

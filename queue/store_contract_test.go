@@ -51,6 +51,8 @@ func testContract(t *testing.T, mk storeMaker) {
 		{"RemoveHoles", contractRemoveHoles},
 		{"Known", contractKnown},
 		{"KnownCrash", contractKnownCrash},
+		{"Reply", contractReply},
+		{"ReplyCrash", contractReplyCrash},
 		{"Dead", contractDead},
 		{"DeadManyAttempts", contractDeadManyAttempts},
 		{"Attempts", contractAttempts},
