@@ -59,6 +59,17 @@ func (l *loader) checkKey(o *OrderBy, path string) {
 		"the field "+o.HTTP+" is a secret", "use another field")
 }
 
+// checkReply checks the keys about the answers to stored messages. Who asks for a
+// reply sends no envelope that could prove who that is.
+func (l *loader) checkReply(r, def *Route, path string) {
+	kept := r.Reply == ReplyStore
+	l.needIf(kept && !r.Stores(), path+".reply", "is for delivery: queue", "the caller of a sync route gets the answer, remove it")
+	l.needIf(!kept && !l.failed[path+".reply"] && r.ReplyKeep != def.ReplyKeep, path+".reply_keep", "is for reply: store", "set reply: store, or remove it")
+	a := r.Auth
+	l.needIf(kept && a != nil && a.WSSUsername != "" && a.Basic == "" && a.Bearer == "" && a.APIKey == nil && a.MTLS == nil, path+".reply",
+		"can not be asked for by callers that are known by wss_username alone", "let them prove who they are by basic, bearer or api_key too")
+}
+
 // checkDelivery checks the keys that say how messages of a route are delivered.
 // A key that is only for stored messages is a mistake on another route, where
 // it asks for something.
@@ -78,6 +89,7 @@ func (l *loader) checkDelivery(r *Route, path string) {
 	l.setDefaults(reflect.ValueOf(&route).Elem())
 	l.needIf(r.Delivery != DeliverySyncThenQueue && r.Hold != route.Hold, path+".hold",
 		"is for delivery: sync-then-queue", "set delivery: sync-then-queue, or remove it")
+	l.checkReply(r, &route, path)
 	if r.Stores() {
 		l.needIf(r.OnDead == OnDeadStop && r.OrderBy.none() && !l.failed[path+".order_by"], path+".on_dead",
 			"has nothing to stop", "set order_by, or remove it")

@@ -45,6 +45,10 @@ type DeliveryResult struct {
 	RetryAfter time.Duration // what the backend asked for
 	Reply      []byte        // the start of the answer, at most 64 KiB, unless it was delivered
 	ReplyType  string        // its Content-Type
+
+	// Kept is what the caller finds later, of a message that was delivered; nil
+	// where its answer is discarded.
+	Kept *KeptReply
 }
 
 // keptReply is how much of an answer a dead letter keeps.
@@ -79,7 +83,7 @@ func (h *Handler) Deliver(ctx context.Context, m *Stored, try Try) (result Deliv
 	if err != nil {
 		return c.notAnswered(err)
 	}
-	return c.takeAnswer(resp, node)
+	return c.takeAnswer(resp, node, meta.Reply)
 }
 
 // storedRequest is a stored message as nodes get it.
@@ -129,10 +133,14 @@ func (c *call) notAnswered(err error) DeliveryResult {
 }
 
 // takeAnswer reads an answer to its end, under the same checks as for a caller
-// that waits, and judges it. node is the number of its node.
-func (c *call) takeAnswer(resp *Response, node int) DeliveryResult {
+// that waits, and judges it. node is the number of its node. What the caller is to
+// find later must fit one record of the store.
+func (c *call) takeAnswer(resp *Response, node int, wish *replyWish) DeliveryResult {
 	a := &answerFacts{status: resp.Status, ownCredentials: len(c.route.backend.Headers) > 0, oneway: c.route.OneWay}
-	keep := &keeper{}
+	keep := &keeper{most: keptReply}
+	if wish != nil {
+		keep.most = MaxStored
+	}
 	err := c.readAnswer(resp, a, keep)
 	c.tries.end()
 	if err != nil {
@@ -147,8 +155,14 @@ func (c *call) takeAnswer(resp *Response, node int) DeliveryResult {
 	if r.Verdict == VerdictRetry {
 		r.RetryAfter = retryWish(resp.Header, time.Now())
 	}
+	if r.Verdict == VerdictDelivered && wish != nil {
+		if r.Kept, err = c.keepAnswer(resp, node, a, keep.b, wish); err != nil {
+			// It was processed, and what has come of it is worth a person's look.
+			r = DeliveryResult{Verdict: VerdictDead, Maybe: true, Status: a.status, Reason: "the answer can not be kept: " + oneLine(err.Error())}
+		}
+	}
 	if r.Verdict != VerdictDelivered && len(keep.b) > 0 {
-		r.Reply, r.ReplyType = keep.b, first(resp.Header, "Content-Type")
+		r.Reply, r.ReplyType = keep.b[:min(len(keep.b), keptReply)], first(resp.Header, "Content-Type")
 	}
 	return r
 }
@@ -160,6 +174,9 @@ func (c *call) readAnswer(resp *Response, a *answerFacts, keep *keeper) error {
 		return nil
 	}
 	lim := c.route.replyLimits
+	if keep.most > keptReply {
+		lim.MaxMessage = min(lim.MaxMessage, int64(keep.most))
+	}
 	ct, err := soapcodec.ParseContentType(first(resp.Header, "Content-Type"))
 	coding := contentCoding(resp.Header)
 	if resp.Framed {
@@ -229,15 +246,16 @@ func (c *call) checkAnswer(dec *soapcodec.Decoder, r io.Reader, ct soapcodec.Con
 
 // keeper keeps the first octets that are read through it.
 type keeper struct {
-	r io.Reader
-	b []byte
-	n int64
+	r    io.Reader
+	b    []byte
+	n    int64
+	most int
 }
 
 func (k *keeper) Read(p []byte) (int, error) {
 	n, err := k.r.Read(p)
 	k.n += int64(n)
-	if room := keptReply - len(k.b); room > 0 {
+	if room := k.most - len(k.b); room > 0 {
 		k.b = append(k.b, p[:min(n, room)]...)
 	}
 	return n, err

@@ -20,7 +20,9 @@
 // the caller gets a receipt. The store calls back [Handler.Deliver], which makes
 // the same tries under the settings of that day, reads the answer under the same
 // checks, and says by answerTable what it means; [Handler.Probe] asks whether a
-// backend can be reached at all. Nothing here knows how messages are kept.
+// backend can be reached at all. An answer that the route keeps ([KeptReply]) goes
+// back to the store with that, in the caller's version; who asks for it later
+// gets it by way of the [Follower]. Nothing here knows how messages are kept.
 //
 // # Memory
 //

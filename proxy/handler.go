@@ -60,6 +60,9 @@ func (c *call) serve() (*Reply, error) {
 	if err := c.aim(); err != nil {
 		return nil, err
 	}
+	if c.following {
+		return c.fateOf()
+	}
 	if unchecked, err := c.admit(); err != nil {
 		return nil, err
 	} else if unchecked {
@@ -123,6 +126,7 @@ type call struct {
 	laneOf     string    // Stored.Lane, of a stored message
 	patient    bool      // is stored, and can wait for its turn at a busy backend
 	envelope   bool      // the answer is one
+	following  bool      // asks what has become of a stored message
 
 	until time.Time // when a try that waits for an answer is given up; zero = as the backend says
 	doubt bool      // a backend may have processed the message that is stored
@@ -187,6 +191,9 @@ func (c *call) aim() error {
 		}
 		if c.target.authority != "" {
 			c.fwd.host = c.target.authority
+		}
+		if c.following = strings.HasPrefix(c.target.path, messagesPath); c.following {
+			return nil
 		}
 		if reserved(c.target.path) {
 			return refuse(statusNoRoute, soapcodec.CodeNoRoute)

@@ -16,6 +16,7 @@ const (
 	OutcomeFault     Outcome = "fault"     // the backend's answer was a SOAP fault
 	OutcomeStored    Outcome = "stored"    // kept for later delivery
 	OutcomeRepeated  Outcome = "repeated"  // kept before, and not again
+	OutcomeFollowed  Outcome = "followed"  // the caller of a stored message asked what has become of it
 	OutcomeUnknown   Outcome = "unknown"   // perhaps kept for later delivery
 	OutcomeRejected  Outcome = "rejected"  // refused here: no route, a bad message, a limit
 	OutcomeFailed    Outcome = "failed"    // the backend was down, timed out, broke off or answered non-SOAP

@@ -29,6 +29,10 @@ type Options struct {
 	// like messages for a store that is closed.
 	Enqueuer Enqueuer
 
+	// Follower tells callers what has become of their stored messages. Default:
+	// nothing is known of any.
+	Follower Follower
+
 	// SpoolDir is where messages are checked that are larger than Buffer and
 	// must have a known length before they are sent (framed nodes and callers).
 	// Default: the system's folder for temporary files.
@@ -134,6 +138,11 @@ type Route struct {
 	// Dedup stores a repeated message once. Default: it is stored again.
 	Dedup *Dedup
 
+	// KeepReplies keeps the answers to stored messages for their callers, each for
+	// ReplyKeep from its arrival; default 24h, negative is for ever.
+	KeepReplies bool
+	ReplyKeep   time.Duration
+
 	// Guard says who may send, and how much. Default: everybody, anything.
 	Guard *guard.Guard
 
@@ -191,6 +200,7 @@ const (
 	defaultDecodeRatio = 200
 	defaultHeaderBytes = 64 << 10
 	defaultHold        = 20 * time.Second
+	defaultReplyKeep   = 24 * time.Hour
 )
 
 const unlimited = int64(1) << 62

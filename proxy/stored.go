@@ -35,6 +35,9 @@ type Receipt struct {
 	// Repeat is the id of the message that was accepted before and that this one
 	// repeats, so that it was not kept again; "" if it is kept.
 	Repeat string
+
+	// Reply is the answer to that message, if it is kept.
+	Reply *KeptReply
 }
 
 // An Enqueuer keeps messages for later. Internal/app gives the Handler one, so
@@ -99,7 +102,12 @@ func (c *call) enqueue() (*Reply, error) {
 		c.outcome = OutcomeRepeated
 		h[messageID] = []string{receipt.Repeat}
 	}
-	h["Location"] = []string{"/_gateway/messages/" + h[messageID][0]}
+	if receipt.Reply != nil {
+		if r, err := c.repeatReply(receipt.Repeat, receipt.Reply); r != nil || err != nil {
+			return r, err
+		}
+	}
+	h["Location"] = []string{messagesPath + h[messageID][0]}
 	if receipt.Relaxed {
 		h[durability] = []string{"relaxed"}
 	}
@@ -122,6 +130,9 @@ func (c *call) stored() *Stored {
 	}
 	if c.ex.Client.IsValid() {
 		meta.Client = c.ex.Client.String()
+	}
+	if c.route.KeepReplies {
+		meta.Reply = &replyWish{SOAP: c.version.String(), Caller: octets(c.caller), Keep: max(0, c.route.ReplyKeep)}
 	}
 	fields := c.fields()
 	meta.Header = make([][2]octets, 0, len(fields)+4)

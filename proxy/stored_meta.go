@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"soapway/soapcodec"
@@ -23,10 +24,33 @@ type storedMeta struct {
 	Host     octets      `json:"host,omitempty"` // that the caller asked for
 	Action   octets      `json:"action,omitempty"`
 	Client   string      `json:"client,omitempty"`
+	Reply    *replyWish  `json:"reply,omitempty"` // nil: the answer is discarded
 	Header   [][2]octets `json:"header,omitempty"`
 }
 
 const metaVersion = 1
+
+// replyWish says that the answer is kept, for whom and in which form. It stands
+// with the message, so that the receipt holds whatever a reload changes.
+type replyWish struct {
+	SOAP   string        `json:"soap"`             // that the caller spoke; storedMeta.SOAP is what the node gets
+	Caller octets        `json:"caller,omitempty"` // who it has proved to be; "" for nobody
+	Keep   time.Duration `json:"keep,omitempty"`   // how long, in nanoseconds; 0 is for ever
+}
+
+func (w *replyWish) version() soapcodec.Version { return soapVersion(w.SOAP) }
+
+// append appends the member of storedMeta.
+func (w *replyWish) append(dst []byte) []byte {
+	dst = octets(w.SOAP).append(append(dst, `,"reply":{"soap":`...))
+	if w.Caller != "" {
+		dst = w.Caller.append(append(dst, `,"caller":`...))
+	}
+	if w.Keep != 0 {
+		dst = strconv.AppendInt(append(dst, `,"keep":`...), int64(w.Keep), 10)
+	}
+	return append(dst, '}')
+}
 
 // octets is a string that survives JSON also where it is not UTF-8, which field
 // values and targets need not be: it is then written as an object whose one
@@ -67,6 +91,9 @@ func (m *storedMeta) append(dst []byte) []byte {
 		if member.value != "" {
 			dst = member.value.append(append(dst, member.name...))
 		}
+	}
+	if m.Reply != nil {
+		dst = m.Reply.append(dst)
 	}
 	for i, f := range m.Header {
 		if i == 0 {
@@ -143,8 +170,10 @@ func readMeta(b []byte) (*storedMeta, error) {
 	return m, nil
 }
 
-func (m *storedMeta) version() soapcodec.Version {
-	if m.SOAP == soapcodec.V12.String() {
+func (m *storedMeta) version() soapcodec.Version { return soapVersion(m.SOAP) }
+
+func soapVersion(s string) soapcodec.Version {
+	if s == soapcodec.V12.String() {
 		return soapcodec.V12
 	}
 	return soapcodec.V11

@@ -20,9 +20,14 @@ func TestMetaForm(t *testing.T) {
 			"all",
 			storedMeta{
 				V: 1, SOAP: "1.2", Framed: true, Doubt: true, Tail: "/a", Query: "b=c", HasQuery: true, Host: "h", Action: "urn:a",
-				Client: "192.0.2.1:1", Header: [][2]octets{{"A", "1"}, {"B", ""}},
+				Client: "192.0.2.1:1", Reply: &replyWish{SOAP: "1.1", Caller: "basic:u", Keep: 5}, Header: [][2]octets{{"A", "1"}, {"B", ""}},
 			},
-			`{"v":1,"soap":"1.2","framed":true,"doubt":true,"has_query":true,"tail":"/a","query":"b=c","host":"h","action":"urn:a","client":"192.0.2.1:1","header":[["A","1"],["B",""]]}`,
+			`{"v":1,"soap":"1.2","framed":true,"doubt":true,"has_query":true,"tail":"/a","query":"b=c","host":"h","action":"urn:a","client":"192.0.2.1:1","reply":{"soap":"1.1","caller":"basic:u","keep":5},"header":[["A","1"],["B",""]]}`,
+		},
+		{
+			"a reply for nobody by name, kept for ever",
+			storedMeta{V: 1, SOAP: "1.1", Reply: &replyWish{SOAP: "1.2"}},
+			`{"v":1,"soap":"1.1","reply":{"soap":"1.2"}}`,
 		},
 		{
 			"an empty query",
@@ -58,7 +63,7 @@ func FuzzMeta(f *testing.F) {
 	f.Fuzz(func(t *testing.T, tail, query, action, key, value string) {
 		want := storedMeta{
 			V: metaVersion, SOAP: "1.1", Tail: octets(tail), Query: octets(query), HasQuery: true,
-			Action: octets(action), Header: [][2]octets{{octets(key), octets(value)}, {octets(value), octets(key)}},
+			Action: octets(action), Reply: &replyWish{SOAP: "1.2", Caller: octets(value)}, Header: [][2]octets{{octets(key), octets(value)}, {octets(value), octets(key)}},
 		}
 		b := want.append([]byte("x"))[1:]
 		if !json.Valid(b) {

@@ -118,6 +118,9 @@ func compileRoute(r Route, order int, b *backend) *route {
 	if c.Hold <= 0 {
 		c.Hold = defaultHold
 	}
+	if c.ReplyKeep == 0 {
+		c.ReplyKeep = defaultReplyKeep
+	}
 	if c.stores() {
 		// Stored as one record, so checked and held as a whole: see readMore.
 		c.limits.MaxMessage = min(c.limits.MaxMessage, MaxStored)

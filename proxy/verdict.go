@@ -124,7 +124,7 @@ var answerTable = []answerRow{
 	{"refused", func(a *answerFacts) bool { return a.status >= 400 }, VerdictDead, false, false},
 	{"redirect", func(a *answerFacts) bool { return a.status >= 300 }, VerdictDead, false, false},
 	{"fault", func(a *answerFacts) bool { return a.content == contentFault }, VerdictDead, false, false},
-	{"answer larger than the limit", func(a *answerFacts) bool { return a.content == contentLarge }, VerdictDead, false, false},
+	{"answer larger than the limit", func(a *answerFacts) bool { return a.content == contentLarge }, VerdictDead, true, false},
 	{"delivered", func(a *answerFacts) bool { return a.content == contentSOAP || a.oneway == OneWayYes }, VerdictDelivered, false, false},
 	{"answer is not SOAP", func(a *answerFacts) bool { return a.content == contentOther }, VerdictRetry, true, false},
 	{"answer is empty", func(a *answerFacts) bool { return a.status == http.StatusOK && a.oneway == OneWayNo }, VerdictRetry, true, false},

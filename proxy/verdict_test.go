@@ -39,6 +39,7 @@ func TestVerdicts(t *testing.T) {
 	done, again, dead := want{verdict: VerdictDelivered}, want{verdict: VerdictRetry}, want{verdict: VerdictDead}
 	sick := want{verdict: VerdictRetry, unhealthy: true}
 	marked := want{verdict: VerdictRetry, maybe: true}
+	deadMaybe := want{verdict: VerdictDead, maybe: true} // the work was done
 	for _, c := range []struct {
 		name   string
 		resp   *Response
@@ -59,8 +60,8 @@ func TestVerdicts(t *testing.T) {
 		{name: "200 gzip", resp: respond(200, xml, string(encode(t, "gzip", []byte(reply11))), "Content-Encoding", "gzip"), want: done},
 		{name: "200 corrupt gzip", resp: respond(200, xml, "xxxxxxxx", "Content-Encoding", "gzip"), want: marked},
 		{name: "200 unknown coding", resp: respond(200, xml, reply11, "Content-Encoding", "snappy"), want: marked},
-		{name: "200 too large", resp: respond(200, xml, reply11+strings.Repeat(" ", 9000)), want: dead},
-		{name: "200 html too large", resp: respond(200, html, strings.Repeat(" ", 9000)), want: dead},
+		{name: "200 too large", resp: respond(200, xml, reply11+strings.Repeat(" ", 9000)), want: deadMaybe},
+		{name: "200 html too large", resp: respond(200, html, strings.Repeat(" ", 9000)), want: deadMaybe},
 		{name: "500 too large", resp: respond(500, html, strings.Repeat(" ", 9000)), want: again},
 
 		{name: "1.1 Server", resp: respond(500, xml, fault11Of("s:Server")), want: again},

@@ -66,7 +66,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		return nil, problems
 	}
 	a.pools, a.guards = pools, guards
-	a.handler = proxy.NewHandler(table, proxy.Options{Log: a.log, Observer: a.metrics, Enqueuer: a.depot})
+	a.handler = proxy.NewHandler(table, proxy.Options{Log: a.log, Observer: a.metrics, Enqueuer: a.depot, Follower: a.depot})
 	a.depot.handler, a.depot.adopt = a.handler, a.adopt
 	a.metrics.WatchBackends(a.backends)
 	a.door.server = a.handler

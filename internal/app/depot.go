@@ -49,6 +49,7 @@ type stock struct {
 
 var (
 	_ proxy.Enqueuer  = (*depot)(nil)
+	_ proxy.Follower  = (*depot)(nil)
 	_ queue.Deliverer = (*depot)(nil)
 )
 
@@ -383,6 +384,11 @@ func (s *stock) put(ctx context.Context, m *queue.Message, id *proxy.Identity) (
 		return receipt, fmt.Errorf("%w: message %s", proxy.ErrDeadLettered, kept.ID)
 	}
 	receipt.Repeat = kept.ID
+	if kept.Fate == queue.FateDelivered {
+		if r, err := s.store.Reply(kept.ID); err == nil && !r.Expired(time.Now()) {
+			receipt.Reply = keptReply(r)
+		}
+	}
 	return receipt, nil
 }
 
@@ -406,10 +412,40 @@ func (p *depot) Deliver(ctx context.Context, d *queue.Delivery) queue.Outcome {
 		ID: d.ID, Route: d.Route, Backend: d.Destination, Lane: d.Lane, Operation: d.Operation,
 		Accepted: d.Accepted, Meta: d.Meta, Body: d.Body,
 	}, proxy.Try{Attempt: d.Attempt, PossibleDuplicate: d.PossibleDuplicate})
-	return queue.Outcome{
+	o := queue.Outcome{
 		Verdict: verdicts[r.Verdict], Unhealthy: r.Unhealthy, Maybe: r.Maybe, Status: r.Status, Reason: r.Reason,
 		RetryAfter: r.RetryAfter, Reply: r.Reply, ReplyType: r.ReplyType,
 	}
+	if k := r.Kept; k != nil {
+		o.Keep = &queue.Reply{Meta: k.Meta, Body: k.Body, Until: k.Until}
+	}
+	return o
+}
+
+func keptReply(r *queue.Reply) *proxy.KeptReply {
+	return &proxy.KeptReply{Meta: r.Meta, Body: r.Body, Until: r.Until}
+}
+
+// Follow implements [proxy.Follower].
+func (p *depot) Follow(id string) (*proxy.Followed, error) {
+	s := p.present.Load()
+	if s == nil {
+		return nil, proxy.ErrNoMessage
+	}
+	f, err := s.queue.Follow(id)
+	switch {
+	case errors.Is(err, queue.ErrNotFound):
+		return nil, proxy.ErrNoMessage
+	case errors.Is(err, queue.ErrBusy), errors.Is(err, queue.ErrClosed):
+		return nil, fmt.Errorf("%w: %w", proxy.ErrStoreBusy, err)
+	case err != nil:
+		return nil, err
+	}
+	out := &proxy.Followed{Route: f.Route, Waiting: f.Fate == queue.FateWaiting, Dead: f.Fate == queue.FateDead, Meta: f.Meta}
+	if f.Reply != nil {
+		out.Reply = keptReply(f.Reply)
+	}
+	return out, nil
 }
 
 // Probe implements [queue.Deliverer].

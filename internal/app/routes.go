@@ -55,6 +55,9 @@ func route(r *config.Route, backend *proxy.Backend) proxy.Route {
 		p.StoreMaybe = r.Assurance == config.AtLeastOnce
 	}
 	p.OrderBy = key(&r.OrderBy)
+	if r.Reply == config.ReplyStore {
+		p.KeepReplies, p.ReplyKeep = true, r.ReplyKeep.Or(-1)
+	}
 	if d := r.Dedup; d != nil {
 		p.Dedup = &proxy.Dedup{By: key(&d.By.Key), Window: time.Duration(d.Window)}
 	}

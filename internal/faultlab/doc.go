@@ -25,7 +25,8 @@
 // been taken. Whoever gets a message again although an earlier delivery may
 // have been processed sees the mark, and gets it again only where something had
 // been broken. At the end, with everything healed, nothing is left waiting, and
-// nobody had to help.
+// nobody had to help; on routes that keep replies each accepted message has its
+// own, or is a dead letter.
 //
 // A power cut is FS_IOC_SHUTDOWN without a flush of the journal, then kill -9,
 // unmount and mount. A device whose own cache lies is not modelled.

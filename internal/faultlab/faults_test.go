@@ -37,13 +37,13 @@ func TestPowerCuts(t *testing.T) {
 
 // site configures the usual routes: two that keep order, one that keeps it by a
 // key in the body, one that does not, one on which messages are sent again, one
-// with a framed backend that is also reached by frames.
+// with a framed backend that is also reached by frames. Two keep replies.
 func (l *lab) site() (nodes []*backend) {
 	l.t.Helper()
 	plans := []plan{
-		{name: "free"},
+		{name: "free", replies: true},
 		{name: "first", ordered: true},
-		{name: "second", ordered: true},
+		{name: "second", ordered: true, replies: true},
 		{name: framedRoute},
 		{name: keyedRoute, keyed: true},
 		{name: onceRoute, once: true},

@@ -89,12 +89,13 @@ type lab struct {
 	gw      *gateway
 	starts  int
 	routes  []string
+	replies map[string]bool // routes that keep replies
 }
 
 // newLab returns a lab whose store is in a directory of this machine's disk.
 func newLab(t testing.TB) *lab {
 	t.Helper()
-	l := &lab{t: t, seed: *seeding, rec: newRecorder(), dir: t.TempDir()}
+	l := &lab{t: t, seed: *seeding, rec: newRecorder(), dir: t.TempDir(), replies: map[string]bool{}}
 	t.Logf("seed %d", l.seed)
 	l.rnd = rand.New(rand.NewPCG(l.seed, 0))
 	l.w = newWriter(l.seed)
@@ -118,6 +119,7 @@ type plan struct {
 	ordered bool
 	keyed   bool // by a key in the body
 	once    bool // a message that is sent again is taken for what it is
+	replies bool // answers are kept for the callers
 	sync    bool // delivery: sync, for comparison
 }
 
@@ -162,6 +164,10 @@ backends:
 		}
 		if p.once {
 			b.WriteString(", dedup: {by: message-id, window: 1h}")
+		}
+		if p.replies {
+			b.WriteString(", reply: store")
+			l.replies[p.name] = true
 		}
 		b.WriteString("}\n")
 		l.rec.h.Ordered[p.name] = p.ordered || p.keyed
@@ -260,6 +266,11 @@ func (l *lab) settle(within time.Duration) {
 		}
 		l.rec.h.Dead = append(l.rec.h.Dead, dead...)
 	}
+	asked, wrong := l.lostReplies()
+	for _, v := range wrong[:min(len(wrong), 10)] {
+		l.t.Error(v)
+	}
+	l.t.Logf("%d replies asked for, %d lost", asked, len(wrong))
 }
 
 // finish drains, stops, and judges.

@@ -193,6 +193,16 @@ func (g *Guard) allowed(a netip.Addr) bool {
 	return slices.ContainsFunc(g.opt.Allow, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
+// Unproved is the denial of a caller that has left the proof to an envelope, and
+// has none.
+func (g *Guard) Unproved() *Denial {
+	d := &Denial{Status: http.StatusForbidden, Reason: "only an envelope could prove who the caller is"}
+	if c := g.challenges(); len(c) > 0 {
+		d.Status, d.Challenges = http.StatusUnauthorized, c
+	}
+	return d
+}
+
 // proves reports whether a proof is needed.
 func (g *Guard) proves() bool {
 	return g.opt.Basic != nil || g.opt.Bearer != nil || g.opt.Keys != nil || g.opt.Usernames != nil
