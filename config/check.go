@@ -64,7 +64,7 @@ func (l *loader) checkListeners() {
 			const message, hint = "is for http listeners", "remove it, this one is framed"
 			l.needIf(ls.H2C, path+".h2c", message, hint)
 			l.needIf(ls.Engine != def.Engine, path+".engine", message, hint)
-			l.needIf(ls.Timeouts.Header != def.Timeouts.Header, path+".timeouts.header", message, hint)
+			l.needIf(ls.Timeouts.Header != def.Timeouts.Header && ls.TLS == nil, path+".timeouts.header", message, hint)
 		} else {
 			const message, hint = "is for framed listeners", "write protocol: framed, or remove it"
 			l.needIf(ls.Length != def.Length, path+".length", message, hint)
@@ -75,6 +75,7 @@ func (l *loader) checkListeners() {
 		}
 		if ls.TLS != nil {
 			l.checkServerTLS(ls.TLS, path+".tls")
+			l.checkServerFiles(ls.TLS, path+".tls")
 		}
 		if ls.ProxyProtocol && len(l.cfg.TrustedProxies) == 0 {
 			l.need(path+".proxy_protocol", "no proxy is trusted", "list those that may send it in trusted_proxies")
@@ -159,11 +160,43 @@ func (l *loader) checkServerTLS(t *ServerTLS, path string) {
 	}
 }
 
+// checkServerFiles checks that the files can be used: it is run for listeners,
+// whose TLS this version acts on.
+func (l *loader) checkServerFiles(t *ServerTLS, path string) {
+	if t.Certificate != "" && t.Key != "" {
+		l.checkPair(t.Certificate, t.Key, path)
+	}
+	l.checkAuthorities(t.ClientCA, path+".client_ca")
+}
+
+// checkPair checks that a certificate and its key can be used together.
+func (l *loader) checkPair(certificate, key File, path string) {
+	if l.failed[path+".certificate"] || l.failed[path+".key"] {
+		return
+	}
+	if _, err := tls.LoadX509KeyPair(string(certificate), string(key)); err != nil {
+		l.need(path+".certificate", "cannot be used with the key: "+l.fileError(err, path+".certificate", path+".key"), "both are PEM files, and belong together")
+	}
+}
+
+// checkAuthorities checks that a file has certificates.
+func (l *loader) checkAuthorities(file File, key string) {
+	if file == "" || l.failed[key] {
+		return
+	}
+	data, err := os.ReadFile(string(file))
+	if err != nil {
+		l.need(key, "cannot be read: "+l.fileError(err, key), "check the path and the permissions")
+	} else if !x509.NewCertPool().AppendCertsFromPEM(data) {
+		l.need(key, fmt.Sprintf("%s has no certificate", l.quoted(key, string(file))), "it must be a PEM file")
+	}
+}
+
 // pair checks that a certificate and its key are both there.
 func (l *loader) pair(certificate, key File, path string, required bool) bool {
 	switch {
 	case certificate == "" && key == "" && required:
-		l.reportKey(path, "has no certificate", "set certificate and key, or acme")
+		l.reportKey(path, "has no certificate", "set certificate and key")
 	case certificate == "" && key != "":
 		l.need(path+".key", "needs a certificate", "set certificate too")
 	case certificate != "" && key == "":
@@ -177,19 +210,10 @@ func (l *loader) pair(certificate, key File, path string, required bool) bool {
 // checkClientTLS checks also that the files can be used: it is run for
 // backends, whose TLS this version acts on.
 func (l *loader) checkClientTLS(t *ClientTLS, path string) {
-	if l.pair(t.Certificate, t.Key, path, false) && !l.failed[path+".certificate"] && !l.failed[path+".key"] {
-		if _, err := tls.LoadX509KeyPair(string(t.Certificate), string(t.Key)); err != nil {
-			l.need(path+".certificate", "cannot be used with the key: "+l.fileError(err, path+".certificate", path+".key"), "both are PEM files, and belong together")
-		}
+	if l.pair(t.Certificate, t.Key, path, false) {
+		l.checkPair(t.Certificate, t.Key, path)
 	}
-	if t.CA != "" && !l.failed[path+".ca"] {
-		data, err := os.ReadFile(string(t.CA))
-		if err != nil {
-			l.need(path+".ca", "cannot be read: "+l.fileError(err, path+".ca"), "check the path and the permissions")
-		} else if !x509.NewCertPool().AppendCertsFromPEM(data) {
-			l.need(path+".ca", fmt.Sprintf("%s has no certificate", l.quoted(path+".ca", string(t.CA))), "it must be a PEM file")
-		}
-	}
+	l.checkAuthorities(t.CA, path+".ca")
 	if t.Insecure && t.CA != "" {
 		l.need(path+".insecure", "makes ca useless", "remove one of them")
 	}

@@ -158,6 +158,9 @@ func (l *loader) checkAuth(r *Route, path string) {
 	if a.Basic == "" && a.Bearer == "" && a.APIKey == nil && a.MTLS == nil && a.WSSUsername == "" {
 		l.need(path+".auth", "names no way of proof", "add basic, bearer, api_key, mtls or wss_username, or write auth: none")
 	}
+	if a.MTLS != nil && !slices.ContainsFunc(l.cfg.Listeners, func(ls Listener) bool { return ls.TLS != nil && ls.TLS.ClientCA != "" }) {
+		l.reportKey(path+".auth.mtls", "no listener asks for client certificates", "set tls.client_ca of a listener")
+	}
 	if k := a.APIKey; k != nil {
 		if !isToken(k.Header) {
 			l.need(path+".auth.api_key.header", "is not the name of a header field", "write a name such as X-Api-Key")

@@ -221,6 +221,9 @@ routes: [{name: r, match: {operation: "p:x"}, to: [builtin:echo]}]`},
 		"a certificate": {"/dev/null/hunter2", `
 listeners: [{address: "127.0.0.1:0"}]
 backends: {b: {nodes: ["https://h"], tls: {ca: "${S}", certificate: "${S}", key: /dev/null}}}`},
+		"a listener's certificate": {"/dev/null/hunter2", `
+listeners: [{address: "127.0.0.1:0", tls: {certificate: "${S}", key: /dev/null, client_ca: "${S}"}}]
+routes: [{name: r, to: [builtin:echo]}]`},
 		"a key": {"/dev/null/hunter2", `
 listeners: [{address: "127.0.0.1:0"}]
 backends: {b: {nodes: ["https://h"], tls: {certificate: testdata/../hidden_test.go, key: "${S}"}}}`},

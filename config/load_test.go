@@ -14,13 +14,11 @@ import (
 
 // caseFiles are the sections of a case that are put on disk beside its
 // configuration.
-var caseFiles = []string{"token", "empty", "notpem", "two"}
+var caseFiles = []string{"token", "empty", "notpem", "two", "cert.pem", "key.pem", "other.pem", "ca.pem"}
 
-// loadCase loads a case from a folder of its own, whose path comes out of the
-// texts again by the returned function.
-func loadCase(t *testing.T, c *golden.Case) (*Config, func(string) string, error) {
+// putCaseFiles puts them into a folder.
+func putCaseFiles(t *testing.T, c *golden.Case, dir string) {
 	t.Helper()
-	dir := t.TempDir()
 	for _, name := range caseFiles {
 		if c.Has(name) {
 			if err := os.WriteFile(filepath.Join(dir, name), c.File(name), 0o600); err != nil {
@@ -28,6 +26,14 @@ func loadCase(t *testing.T, c *golden.Case) (*Config, func(string) string, error
 			}
 		}
 	}
+}
+
+// loadCase loads a case from a folder of its own, whose path comes out of the
+// texts again by the returned function.
+func loadCase(t *testing.T, c *golden.Case) (*Config, func(string) string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	putCaseFiles(t, c, dir)
 	path := filepath.Join(dir, "gateway.yaml")
 	if err := os.WriteFile(path, c.File("gateway.yaml"), 0o600); err != nil {
 		t.Fatal(err)

@@ -202,6 +202,7 @@ func TestInterop(t *testing.T) {
 	t.Run("wsdl", func(t *testing.T) { testWSDL(t, base, nodes) })
 	t.Run("unbound-reply", func(t *testing.T) { testUnboundReply(t, base, nodes["npm-soap"]) })
 	t.Run("frames", func(t *testing.T) { testFrames(t, addresses) })
+	t.Run("tls", func(t *testing.T) { testTLS(t, nodes["npm-soap"]) })
 }
 
 // pairsConfig has, for each server, a prefix route over HTTP, and for each

@@ -57,7 +57,7 @@ func (c *call) screen() error {
 }
 
 func (c *call) asked() *guard.Caller {
-	return &guard.Caller{Addr: c.fwd.client(), Header: c.ex.Header}
+	return &guard.Caller{Addr: c.fwd.client(), Header: c.ex.Header, Certificate: c.ex.Certificate}
 }
 
 // denied makes the answer of a denial (SPEC.md §3, "Answers of the gateway itself").

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"soapway/proxy/guard"
 	"soapway/soapcodec"
 )
 
@@ -30,6 +31,10 @@ type Exchange struct {
 	// Client is the address of the peer, and TLS tells whether it came over TLS.
 	Client netip.AddrPort
 	TLS    bool
+
+	// Certificate is that of the peer, which the listener has verified; nil if
+	// it has shown none.
+	Certificate *guard.Certificate
 
 	// Method is POST for framed requests.
 	Method string

@@ -42,6 +42,10 @@ type App struct {
 	pools   pools
 	guards  guards
 	closing sync.WaitGroup // goroutines that wait for a generation to be over
+
+	// securities change under mu and are read without: a scrape must not wait
+	// for a reload.
+	securities atomic.Pointer[securities]
 }
 
 // Bound is a listener and the address that it has.
@@ -61,14 +65,23 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	a := &App{opt: opt, log: opt.Log.Logger(), metrics: telemetry.NewMetrics(), cfg: cfg}
 	a.depot = newDepot(a.log, a.metrics, &a.door)
 	a.depot.openStore = opt.openStore
-	pools, guards, table, problems := build(cfg, nil, nil)
-	if problems != nil {
+	securities, problems := buildTLS(cfg, nil)
+	pools, guards, table, more := build(cfg, nil, nil)
+	if problems = append(problems, more...); problems != nil {
+		for _, p := range pools {
+			p.close()
+		}
 		return nil, problems
 	}
+	for name, s := range securities {
+		s.warn(name, a.log)
+	}
 	a.pools, a.guards = pools, guards
+	a.securities.Store(&securities)
 	a.handler = proxy.NewHandler(table, proxy.Options{Log: a.log, Observer: a.metrics, Enqueuer: a.depot, Follower: a.depot})
 	a.depot.handler, a.depot.adopt = a.handler, a.adopt
 	a.metrics.WatchBackends(a.backends)
+	a.metrics.WatchCertificates(a.certificates)
 	a.door.server = a.handler
 	a.door.present.Store(newGeneration(nil))
 
@@ -108,7 +121,9 @@ func Check(cfg *config.Config) error {
 		// The listeners are looked at as well: all problems at once.
 		table, _ = proxy.Compile(proxy.TableOptions{})
 	}
-	_, more := newListeners(cfg, proxy.NewHandler(table, proxy.Options{}), log)
+	securities, more := buildTLS(cfg, nil)
+	problems = append(problems, more...)
+	_, more = newListeners(cfg, securities, proxy.NewHandler(table, proxy.Options{}), log)
 	problems = append(append(problems, more...), checkStore(cfg)...)
 	if len(problems) > 0 {
 		return problems
@@ -145,7 +160,7 @@ func build(cfg *config.Config, old pools, before guards) (pools, guards, *proxy.
 
 // bind makes and binds the listeners and the admin listener: all or none.
 func (a *App) bind(cfg *config.Config) config.Problems {
-	listeners, problems := newListeners(cfg, &a.door, a.log)
+	listeners, problems := newListeners(cfg, *a.securities.Load(), &a.door, a.log)
 	if problems != nil {
 		return problems
 	}

@@ -2,6 +2,8 @@ package app
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"reflect"
@@ -99,6 +101,16 @@ func (g *guarded) build(cfg *config.Config, r *config.Route, old *guarded) (prob
 				problems = append(problems, cfg.Problem(key+"api_key.keys", err.Error(), ""))
 			}
 			opt.KeyHeader = http.CanonicalHeaderKey(a.APIKey.Header)
+		}
+		if a.MTLS != nil {
+			var err error
+			if opt.Subjects, err = guard.NewSubjects(a.MTLS.Subjects); err != nil {
+				at := key + "mtls.subjects"
+				if item, ok := errors.AsType[*guard.SubjectError](err); ok {
+					at = fmt.Sprintf("%s[%d]", at, item.Index)
+				}
+				problems = append(problems, cfg.Problem(at, err.Error(), "write a name as RFC 4514 does (CN=erp,O=Example), CN=erp alone, or a DNS name, URI or e-mail address of the certificate"))
+			}
 		}
 	}
 	if problems != nil {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,7 @@ type transport interface {
 	Listen() error
 	Run(context.Context) error
 	Cut()
+	SetTLS(*tls.Config)
 	Addr() net.Addr
 	Close() error
 }
@@ -35,7 +37,7 @@ type listener struct {
 }
 
 // newListeners makes the listeners of cfg, not yet bound.
-func newListeners(cfg *config.Config, srv proxy.Server, log *slog.Logger) ([]*listener, config.Problems) {
+func newListeners(cfg *config.Config, securities securities, srv proxy.Server, log *slog.Logger) ([]*listener, config.Problems) {
 	var (
 		made     []*listener
 		problems config.Problems
@@ -43,7 +45,7 @@ func newListeners(cfg *config.Config, srv proxy.Server, log *slog.Logger) ([]*li
 	)
 	for i := range cfg.Listeners {
 		l := &cfg.Listeners[i]
-		t, err := newTransport(l, sizes, srv, log.With("listener", l.Name))
+		t, err := newTransport(l, sizes, securities.of(l.Name), srv, log.With("listener", l.Name))
 		if err != nil {
 			problems = append(problems, refusals(cfg, "listeners."+l.Name, err)...)
 			continue
@@ -69,7 +71,7 @@ func resize(ls []*listener, s sizes) {
 	}
 }
 
-func newTransport(l *config.Listener, s sizes, srv proxy.Server, log *slog.Logger) (transport, error) {
+func newTransport(l *config.Listener, s sizes, over *tls.Config, srv proxy.Server, log *slog.Logger) (transport, error) {
 	timeouts := listen.Timeouts{
 		Header:   l.Timeouts.Header.Or(forever),
 		BodyIdle: l.Timeouts.BodyIdle.Or(forever),
@@ -79,6 +81,7 @@ func newTransport(l *config.Listener, s sizes, srv proxy.Server, log *slog.Logge
 		return listen.NewFramed(listen.FramedOptions{
 			Name:           l.Name,
 			Address:        l.Address,
+			TLS:            over,
 			Length:         l.Length,
 			Route:          l.Route,
 			Timeouts:       timeouts,
@@ -92,6 +95,7 @@ func newTransport(l *config.Listener, s sizes, srv proxy.Server, log *slog.Logge
 	return listen.NewHTTP(listen.HTTPOptions{
 		Name:           l.Name,
 		Address:        l.Address,
+		TLS:            over,
 		Route:          l.Route,
 		Engine:         engines[l.Engine],
 		Timeouts:       timeouts,

@@ -71,13 +71,15 @@ func (a *App) put(cfg *config.Config) error {
 		return &RestartError{keys}
 	}
 	fresh, guards, table, problems := build(cfg, a.pools, a.guards)
-	if problems != nil {
-		return problems
-	}
 	undo := func() {
 		for _, p := range fresh.without(a.pools) {
 			p.close()
 		}
+	}
+	securities, more := buildTLS(cfg, *a.securities.Load())
+	if problems = append(problems, more...); problems != nil {
+		undo()
+		return problems
 	}
 	if problems := a.depot.open(cfg); problems != nil {
 		undo()
@@ -95,8 +97,10 @@ func (a *App) put(cfg *config.Config) error {
 	a.handler.Swap(table) // before the door, see there
 	a.retire(a.pools, fresh)
 	resize(a.listeners, size)
+	renew(a.listeners, securities, *a.securities.Load(), a.log)
 	a.group.SetDrain(drainOf(cfg))
 	a.cfg, a.pools, a.guards = cfg, fresh, guards
+	a.securities.Store(&securities)
 	fresh.watch(a.depot.tell)
 	return nil
 }

@@ -55,7 +55,7 @@ var rules = map[string]rule{
 	"proxy/balance":  {},
 	"proxy/health":   {},
 	"proxy/guard":    {external: []string{"golang.org/x/crypto/bcrypt"}},
-	"proxy/listen":   {ours: []string{"proxy", "soapcodec", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
+	"proxy/listen":   {ours: []string{"proxy", "proxy/guard", "soapcodec", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
 	"proxy/upstream": {ours: []string{"proxy", "soapcodec", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
 	"internal/admin": {
 		ours: []string{"internal/telemetry"},

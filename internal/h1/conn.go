@@ -219,7 +219,7 @@ func (c *conn) exchange(x *exchange) (goesOn bool) {
 	r, b := &x.Request, &x.body
 	b.init(c, r.Length, c.head.expect && r.Minor > 0)
 	r.Body = b
-	r.Remote = c.remote
+	r.Remote, r.Conn = c.remote, c.outer
 	r.Received = time.Now()
 	c.resp = Response{}
 	c.begin()

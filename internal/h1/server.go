@@ -42,6 +42,10 @@ type Request struct {
 
 	// Remote is the address of the peer, the zero value if it is no IP address.
 	Remote netip.AddrPort
+
+	// Conn is the connection as the listener gave it, for what the handler knows
+	// of it. It must not be used.
+	Conn net.Conn
 }
 
 // Response is what the handler answers. Every field but Status may stay zero.

@@ -276,6 +276,19 @@ func TestBackends(t *testing.T) {
 	}
 }
 
+func TestCertificates(t *testing.T) {
+	m := NewMetrics()
+	m.WatchCertificates(func() []CertificateSample {
+		return []CertificateSample{{"web", time.Now().Add(1000*time.Second + 500*time.Millisecond)}, {"old", time.Now().Add(-1000*time.Second + 500*time.Millisecond)}}
+	})
+	got := scrape(t, m)
+	for _, want := range []string{`gateway_certificate_expiry_seconds{listener="web"} 1000.`, `gateway_certificate_expiry_seconds{listener="old"} -999.`} {
+		if !strings.Contains(got, "\n"+want) {
+			t.Errorf("scrape lacks %s:\n%s", want, got)
+		}
+	}
+}
+
 // TestStandard: what net/http quotes of a peer's octets stays out of the log.
 func TestStandard(t *testing.T) {
 	for _, line := range []string{

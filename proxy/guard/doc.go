@@ -7,7 +7,9 @@
 // envelope is known, where WS-Security user names are accepted.
 //
 // Several ways of proof are alternatives: one that holds is enough, and one that
-// is offered and does not hold is a refusal. What is compared is compared as
+// is offered and does not hold is a refusal. A client certificate is not offered
+// to a route, it belongs to the connection: one that is not among the [Subjects]
+// is as good as none. Where nothing else would do, the refusal is 403. What is compared is compared as
 // digests under a random key, so that time tells nothing about it; bcrypt, which
 // is slow on purpose, runs for one password of a route at a time and once for
 // each that is right.
@@ -18,6 +20,7 @@
 //   - RFC 7617: Basic, credentials are UTF-8
 //   - RFC 6750 §2.1, §3: Bearer, in the Authorization field only
 //   - RFC 6585 §4: 429 Too Many Requests
+//   - RFC 4514 §2, §3: names of subjects; values are compared octet for octet
 //   - WS-Security UsernameToken Profile 1.1 §3: PasswordText and PasswordDigest
 //
 // Deviations: the realm is always "gateway". A UsernameToken without a password,

@@ -25,12 +25,17 @@ type Options struct {
 	Concurrency int
 
 	// Basic, Bearer and Keys are ways of proof by a field; Usernames is the one
-	// by the envelope. nil: not accepted. All nil: no proof is needed.
+	// by the envelope. nil: not accepted. All nil, and Subjects: no proof is
+	// needed.
 	Basic     *Passwords
 	Bearer    *Tokens
 	Keys      *Tokens
 	KeyHeader string // canonical name of the field that has one of Keys
 	Usernames *Usernames
+
+	// Subjects is the way of proof by a certificate, which whoever accepts the
+	// connection has verified.
+	Subjects *Subjects
 }
 
 // Rate is a number of events in a time. As many may come at once; then one each
@@ -109,6 +114,8 @@ type Caller struct {
 	Addr netip.Addr
 	// Header has the fields; nil for callers that have none.
 	Header http.Header
+	// Certificate is that of the connection, verified; nil if there is none.
+	Certificate *Certificate
 }
 
 // Screen tells whether Enter would refuse c for its address or its proof. It
@@ -205,7 +212,7 @@ func (g *Guard) Unproved() *Denial {
 
 // proves reports whether a proof is needed.
 func (g *Guard) proves() bool {
-	return g.opt.Basic != nil || g.opt.Bearer != nil || g.opt.Keys != nil || g.opt.Usernames != nil
+	return g.opt.Basic != nil || g.opt.Bearer != nil || g.opt.Keys != nil || g.opt.Usernames != nil || g.opt.Subjects != nil
 }
 
 // prove looks for a proof in the fields. open says that there was none, and that
@@ -243,14 +250,27 @@ func (g *Guard) prove(c *Caller) (name string, open bool, denial *Denial) {
 			}
 		}
 	}
+	reason := "the caller has not proved who it is"
+	if g.opt.Subjects != nil && c.Certificate != nil {
+		if who, ok := g.opt.Subjects.check(c.Certificate, time.Now()); ok {
+			return "mtls:" + who, false, nil
+		}
+		// It belongs to the connection and not to the route, so it does not
+		// count as offered: the envelope may still have a proof.
+		reason = "the caller's certificate is not one of the route's, or has expired"
+	}
 	if !offered && g.opt.Usernames != nil {
 		return "", true, nil
 	}
-	reason := "the caller has not proved who it is"
 	if offered {
 		reason = "the caller's credentials are wrong"
 	}
-	return "", false, &Denial{Status: http.StatusUnauthorized, Challenges: g.challenges(), Reason: reason}
+	denial = &Denial{Status: http.StatusUnauthorized, Challenges: g.challenges(), Reason: reason}
+	if len(denial.Challenges) == 0 {
+		// There is no challenge for a certificate, and a 401 must have one.
+		denial.Status = http.StatusForbidden
+	}
+	return "", false, denial
 }
 
 func busy() *Denial {

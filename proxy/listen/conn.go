@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+
+	"soapway/proxy/guard"
 )
 
 // bounded is a socket that accepts no more than a number of connections at a
@@ -14,6 +16,7 @@ import (
 type bounded struct {
 	net.Listener
 	slots chan struct{}
+	tls   *terminator // nil: in the clear
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -50,6 +53,18 @@ func (b *bounded) Accept() (net.Conn, error) {
 }
 
 func (b *bounded) accept() (*conn, error) {
+	if b.tls != nil {
+		return b.tls.next(b)
+	}
+	raw, err := b.take()
+	if err != nil {
+		return nil, err
+	}
+	return b.admit(&conn{Conn: raw}), nil
+}
+
+// take waits for a place and then for a connection to have it.
+func (b *bounded) take() (net.Conn, error) {
 	select {
 	case b.slots <- struct{}{}:
 	case <-b.closing:
@@ -60,11 +75,24 @@ func (b *bounded) accept() (*conn, error) {
 		<-b.slots
 		return nil, err
 	}
-	c := &conn{Conn: raw, ln: b}
+	return raw, nil
+}
+
+// admit makes c, which has a place, one of the open connections.
+func (b *bounded) admit(c *conn) *conn {
+	c.ln = b
 	b.mu.Lock()
 	b.conns[c] = struct{}{}
 	b.mu.Unlock()
-	return c, nil
+	return c
+}
+
+// wait returns once no goroutine of the listener is left. It is closed, and
+// nobody accepts any more.
+func (b *bounded) wait() {
+	if b.tls != nil {
+		b.tls.open.Wait()
+	}
 }
 
 // Close implements [net.Listener].
@@ -72,6 +100,9 @@ func (b *bounded) Close() error {
 	var err error
 	b.closeOnce.Do(func() {
 		close(b.closing)
+		if b.tls != nil {
+			b.tls.cancel()
+		}
 		err = b.Listener.Close()
 	})
 	return err
@@ -99,6 +130,9 @@ type conn struct {
 	once  sync.Once
 	spoke atomic.Bool // something was received
 	watch *lengths    // HTTP only
+
+	tls         bool
+	certificate *guard.Certificate // of the peer, verified; nil without
 }
 
 // Read implements [net.Conn].

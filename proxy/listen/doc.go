@@ -34,6 +34,15 @@
 // Half a request and then a FIN cancels nothing, since an answer may still be
 // wanted; nor does a FIN after the last request of a framed connection.
 //
+// # TLS
+//
+// With Options.TLS a connection begins with a handshake, in a goroutine of its
+// own and within Timeouts.Header, and is handed on when that is done: engines
+// see a connection like any other, and an exchange has the certificate that the
+// client has shown. SetTLS changes what new connections begin with. A client that
+// sends close_notify has closed its sending side, as by a FIN. Closing sends
+// close_notify, except where it would make a reply that was cut look whole.
+//
 // # Limits against a hostile peer
 //
 // Number of connections (more wait in the socket's backlog), size of a head and
@@ -44,7 +53,8 @@
 //
 // # Specifications
 //
-// RFC 9112 (HTTP/1.1), RFC 9110 §10.1.1 (Expect), §15.3.5 (204). Refusals of
+// RFC 8446 and RFC 5246 (TLS), by crypto/tls; RFC 9112 (HTTP/1.1), RFC 9110
+// §10.1.1 (Expect), §15.3.5 (204). Refusals of
 // broken heads are those of net/http: 400, 431, 501 and 505, with the
 // connection closed. Deviations, all of net/http: LF alone ends a line of a
 // head, obs-fold is taken as a blank, equal Content-Length fields count as one,

@@ -41,17 +41,20 @@ func (e *fast) stop() { e.h1.Close(ErrShutdown) }
 
 // Serve implements [h1.Handler].
 func (e *fast) Serve(ctx context.Context, r *h1.Request, w *h1.Response) {
+	c := r.Conn.(*conn)
 	reply := answer(ctx, &e.opt, e.srv, &proxy.Exchange{
-		Received: r.Received,
-		Listener: e.opt.Name,
-		Route:    e.opt.Route,
-		Client:   r.Remote,
-		Method:   r.Method,
-		Target:   r.Target,
-		Host:     r.Host,
-		Header:   r.Header,
-		Body:     r.Body,
-		Length:   r.Length,
+		Received:    r.Received,
+		Listener:    e.opt.Name,
+		Route:       e.opt.Route,
+		Client:      r.Remote,
+		TLS:         c.tls,
+		Certificate: c.certificate,
+		Method:      r.Method,
+		Target:      r.Target,
+		Host:        r.Host,
+		Header:      r.Header,
+		Body:        r.Body,
+		Length:      r.Length,
 	})
 	w.Status, w.Header, w.Body, w.Length = reply.Status, reply.Header, reply.Body, reply.Length
 	w.Close, w.Value = reply.CloseConnection, reply

@@ -2,6 +2,7 @@ package listen
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
@@ -61,8 +62,20 @@ func (l *Framed) Listen() error {
 	if err != nil {
 		return err
 	}
+	if l.opt.TLS != nil {
+		ln.tls = newTerminator(l.opt.Name, l.opt.Timeouts, l.opt.Log)
+		ln.tls.set(l.opt.TLS)
+	}
 	l.ln = ln
 	return nil
+}
+
+// SetTLS changes FramedOptions.TLS for connections that are made from now on;
+// call it after Listen. A listener without TLS stays so.
+func (l *Framed) SetTLS(cfg *tls.Config) {
+	if l.ln.tls != nil {
+		l.ln.tls.set(cfg)
+	}
 }
 
 // Addr is the bound address, nil before Listen.
@@ -124,6 +137,7 @@ func (l *Framed) Run(ctx context.Context) error {
 		abort(ErrShutdown)
 	}
 	<-idle
+	l.ln.wait()
 	return err
 }
 

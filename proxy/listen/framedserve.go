@@ -128,14 +128,16 @@ func (f *framedConn) exchange(body io.Reader, n int64) (reply *proxy.Reply) {
 		}
 	}()
 	return f.l.srv.Serve(f.ctx, &proxy.Exchange{
-		Received: time.Now(),
-		Framed:   true,
-		Listener: f.l.opt.Name,
-		Route:    f.l.opt.Route,
-		Client:   f.peer,
-		Method:   http.MethodPost,
-		Body:     body,
-		Length:   n,
+		Received:    time.Now(),
+		Framed:      true,
+		Listener:    f.l.opt.Name,
+		Route:       f.l.opt.Route,
+		Client:      f.peer,
+		TLS:         f.c.tls,
+		Certificate: f.c.certificate,
+		Method:      http.MethodPost,
+		Body:        body,
+		Length:      n,
 	})
 }
 

@@ -2,6 +2,7 @@ package listen
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -59,8 +60,21 @@ func (l *HTTP) Listen() error {
 	if err != nil {
 		return err
 	}
+	if l.opt.TLS != nil {
+		ln.tls = newTerminator(l.opt.Name, l.opt.Timeouts, l.opt.Log)
+		ln.tls.http = true
+		ln.tls.set(l.opt.TLS)
+	}
 	l.ln = ln
 	return nil
+}
+
+// SetTLS changes HTTPOptions.TLS for connections that are made from now on; call
+// it after Listen. A listener without TLS stays so.
+func (l *HTTP) SetTLS(cfg *tls.Config) {
+	if l.ln.tls != nil {
+		l.ln.tls.set(cfg)
+	}
 }
 
 // Addr is the bound address, nil before Listen.
@@ -103,6 +117,7 @@ func (l *HTTP) Run(ctx context.Context) error {
 		err = <-served
 	}
 	l.engine.stop()
+	l.ln.wait()
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) && ctx.Err() != nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,7 +14,8 @@ import (
 // default.
 type Timeouts struct {
 	// Header bounds the time from the first octet of a request head to its
-	// end, and on a new connection from its start. HTTP only. Default 10s.
+	// end, and on a new connection from its start; HTTP only. Under TLS it also
+	// bounds the handshake, which comes before. Default 10s.
 	Header time.Duration
 
 	// BodyIdle bounds the silence of a peer inside a body or a frame, and the
@@ -71,6 +73,10 @@ type HTTPOptions struct {
 
 	// Route is the fixed route of the listener; empty means by conditions.
 	Route string
+
+	// TLS is what connections begin with (see [TLSConfig]). ALPN is set by the
+	// listener. Default: in the clear.
+	TLS *tls.Config
 
 	// Engine, see there. Default Fast.
 	Engine Engine
@@ -137,13 +143,18 @@ type FramedOptions struct {
 	// Address is the host:port to bind; port 0 lets the system choose.
 	Address string
 
+	// TLS is what connections begin with (see [TLSConfig]). Default: in the
+	// clear.
+	TLS *tls.Config
+
 	// Length is the number of octets of a length, 2 or 4. Default 2.
 	Length int
 
 	// Route is the fixed route of the listener; empty means by conditions.
 	Route string
 
-	// Timeouts: BodyIdle inside a frame, Idle between; Header is not used.
+	// Timeouts: BodyIdle inside a frame, Idle between; Header bounds the
+	// handshake of TLS and is not used without.
 	Timeouts Timeouts
 
 	// MaxMessage bounds the payload of a frame in both directions. A longer

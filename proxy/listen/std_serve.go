@@ -100,17 +100,20 @@ func left(ctx context.Context, b *body, cancel context.CancelCauseFunc) {
 // exchange hands the request to the server.
 func (e *std) exchange(ctx context.Context, r *http.Request, b *body) *proxy.Reply {
 	client, _ := netip.ParseAddrPort(r.RemoteAddr)
+	c := r.Context().Value(connKey{}).(*conn)
 	return answer(ctx, &e.opt, e.srv, &proxy.Exchange{
-		Received: time.Now(),
-		Listener: e.opt.Name,
-		Route:    e.opt.Route,
-		Client:   client,
-		Method:   r.Method,
-		Target:   r.RequestURI,
-		Host:     r.Host,
-		Header:   r.Header,
-		Body:     b,
-		Length:   r.ContentLength,
+		Received:    time.Now(),
+		Listener:    e.opt.Name,
+		Route:       e.opt.Route,
+		Client:      client,
+		TLS:         c.tls,
+		Certificate: c.certificate,
+		Method:      r.Method,
+		Target:      r.RequestURI,
+		Host:        r.Host,
+		Header:      r.Header,
+		Body:        b,
+		Length:      r.ContentLength,
 	})
 }
 

@@ -1,0 +1,142 @@
+package app
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"soapway/config"
+	"soapway/internal/telemetry"
+	"soapway/proxy/listen"
+)
+
+// secured is the TLS of a listener and what it was made of.
+type secured struct {
+	files [3][]byte // certificate, key, client_ca
+	tls   *tls.Config
+	until time.Time // of the first certificate to expire
+}
+
+// securities are those of the listeners that have TLS, by the listener's name.
+type securities map[string]*secured
+
+// of returns the TLS of a listener; nil is none.
+func (s securities) of(listener string) *tls.Config {
+	if kept := s[listener]; kept != nil {
+		return kept.tls
+	}
+	return nil
+}
+
+// buildTLS reads the certificates of every listener, or takes what old has, with
+// its sessions, when the files are the same.
+func buildTLS(cfg *config.Config, old securities) (securities, config.Problems) {
+	made := securities{}
+	var problems config.Problems
+	for i := range cfg.Listeners {
+		l := &cfg.Listeners[i]
+		if l.TLS == nil {
+			continue
+		}
+		s, bad := secure(cfg, l)
+		if problems = append(problems, bad...); bad != nil {
+			continue
+		}
+		made[l.Name] = s
+		if kept := old[l.Name]; kept != nil && s.sameAs(kept) {
+			made[l.Name] = kept
+		}
+	}
+	return made, problems
+}
+
+func secure(cfg *config.Config, l *config.Listener) (*secured, config.Problems) {
+	key := "listeners." + l.Name + ".tls"
+	s := new(secured)
+	var problems config.Problems
+	for i, f := range []struct {
+		name string
+		file config.File
+	}{{"certificate", l.TLS.Certificate}, {"key", l.TLS.Key}, {"client_ca", l.TLS.ClientCA}} {
+		if f.file == "" {
+			continue
+		}
+		data, err := os.ReadFile(string(f.file))
+		if err != nil {
+			if e, ok := errors.AsType[*os.PathError](err); ok {
+				err = e.Err // the path may have come from a variable
+			}
+			problems = append(problems, cfg.Problem(key+"."+f.name, "cannot be read: "+err.Error(), ""))
+		}
+		s.files[i] = data
+	}
+	if problems != nil {
+		return nil, problems
+	}
+	var err error
+	s.tls, err = listen.TLSConfig(listen.TLSOptions{
+		Certificate: s.files[0], Key: s.files[1], ClientCA: s.files[2],
+		Optional: l.TLS.ClientAuth == config.ClientAuthRequest,
+	})
+	if err != nil {
+		return nil, refusals(cfg, key, err)
+	}
+	s.until = expiry(s.tls)
+	return s, nil
+}
+
+func (s *secured) sameAs(old *secured) bool {
+	for i := range s.files {
+		if !bytes.Equal(s.files[i], old.files[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// expiry is the end of the first certificate to expire of those that a listener
+// shows.
+func expiry(cfg *tls.Config) (until time.Time) {
+	for _, der := range cfg.Certificates[0].Certificate {
+		c, err := x509.ParseCertificate(der)
+		if err == nil && (until.IsZero() || c.NotAfter.Before(until)) {
+			until = c.NotAfter
+		}
+	}
+	return until
+}
+
+// renew gives listeners the TLS of a new configuration; connections stay as they
+// are.
+func renew(ls []*listener, fresh, old securities, log *slog.Logger) {
+	for _, l := range ls {
+		s := fresh[l.name]
+		if s == nil || s == old[l.name] {
+			continue
+		}
+		l.SetTLS(s.tls)
+		log.Info("certificate renewed", "listener", l.name, "expires", s.until)
+		s.warn(l.name, log)
+	}
+}
+
+// warn says that a certificate is of no use any more. It is no reason to refuse
+// a start: some clients do not look, and the others get a clear error.
+func (s *secured) warn(listener string, log *slog.Logger) {
+	if time.Now().After(s.until) {
+		log.Warn("certificate has expired", "listener", listener, "expired", s.until)
+	}
+}
+
+// certificates are the samples of a scrape.
+func (a *App) certificates() []telemetry.CertificateSample {
+	var out []telemetry.CertificateSample
+	for name, s := range *a.securities.Load() {
+		out = append(out, telemetry.CertificateSample{Listener: name, Until: s.until})
+	}
+	return out
+}
