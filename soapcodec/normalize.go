@@ -134,6 +134,7 @@ func (e *editor) removeBlock(start, end int64) { e.put(start, end, nil) }
 // but only among the edits of the last tokens, which are few. An insertion stands before a
 // replacement that begins at its place, and behind earlier insertions there.
 func (e *editor) put(start, end int64, with []byte) {
+	e.cut(start, end)
 	i := len(e.list)
 	for i > 0 {
 		p := &e.list[i-1]
@@ -150,6 +151,26 @@ func (e *editor) put(start, end int64, with []byte) {
 		return // within what is deleted already
 	}
 	e.list = slices.Replace(e.list, i, j, pendingEdit{Edit{Start: start, End: end, With: with}, true})
+}
+
+// cut takes [start,end) out of what normalization removes and that reaches beyond
+// it, such as a gap of several tokens: the rest of the gap may be withdrawn, what
+// is put there may not.
+func (e *editor) cut(start, end int64) {
+	for k := len(e.list) - 1; k >= 0 && e.list[k].End > start; k-- {
+		p := e.list[k]
+		if p.stays || len(p.With) > 0 || p.Start >= end || start == end || p.Start >= start && p.End <= end {
+			continue
+		}
+		var rest []pendingEdit
+		if p.Start < start {
+			rest = append(rest, pendingEdit{Edit{Start: p.Start, End: start}, false})
+		}
+		if p.End > end {
+			rest = append(rest, pendingEdit{Edit{Start: end, End: p.End}, false})
+		}
+		e.list = slices.Replace(e.list, k, k+1, rest...)
+	}
 }
 
 func (e *editor) replace(start, end int64, with []byte) {
