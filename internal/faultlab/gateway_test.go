@@ -230,6 +230,9 @@ func (g *gateway) queues(routes []string) (qs []queueState, waiting int, err err
 		}
 	}
 	for _, q := range answer.Queues {
+		if !slices.Contains(routes, q.Route) {
+			continue
+		}
 		waiting += q.Pending + q.Retrying + q.Orphaned + q.InFlight
 		if q.Loading {
 			waiting++
