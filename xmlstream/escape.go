@@ -23,22 +23,11 @@ func appendEscaped(dst []byte, s string, attr bool) []byte {
 			if r == utf8.RuneError && n == 1 || !isChar(r) {
 				with = "\uFFFD"
 			}
-		case c == '&':
-			with = "&amp;"
-		case c == '<':
-			with = "&lt;"
-		case c == '>':
-			with = "&gt;"
-		case c == '\r':
-			with = "&#13;"
-		case c == '"' && attr:
-			with = "&quot;"
-		case c == '\t' && attr:
-			with = "&#9;"
-		case c == '\n' && attr:
-			with = "&#10;"
+		case !attr && (c == '"' || c == '\t' || c == '\n'): // as they are
 		case !isChar(rune(c)):
 			with = "\uFFFD"
+		default:
+			with = reference(c)
 		}
 		if with != "" {
 			dst = append(append(dst, s[from:i]...), with...)
@@ -47,4 +36,26 @@ func appendEscaped(dst []byte, s string, attr bool) []byte {
 		i += n
 	}
 	return append(dst, s[from:]...)
+}
+
+// reference returns what stands for an octet of ASCII that may not stand for
+// itself in text or between double quotes, and "" for any other.
+func reference(c byte) string {
+	switch c {
+	case '&':
+		return "&amp;"
+	case '<':
+		return "&lt;"
+	case '>':
+		return "&gt;"
+	case '"':
+		return "&quot;"
+	case '\t':
+		return "&#9;"
+	case '\n':
+		return "&#10;"
+	case '\r':
+		return "&#13;"
+	}
+	return ""
 }

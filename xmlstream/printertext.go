@@ -67,22 +67,10 @@ func appendChecked[T string | []byte](dst []byte, s T, in where) ([]byte, error)
 				continue
 			}
 			with = "]]><![CDATA[>"
-		case c == '&':
-			with = "&amp;"
-		case c == '<':
-			with = "&lt;"
-		case c == '>':
-			with = "&gt;"
-		case c == '"':
-			with = "&quot;"
-		case c == '\t':
-			with = "&#9;"
-		case c == '\n':
-			with = "&#10;"
-		case c == '\r':
-			with = "&#13;"
 		default:
-			return dst, ErrCharacter
+			if with = reference(c); with == "" {
+				return dst, ErrCharacter
+			}
 		}
 		dst = append(append(dst, s[from:i]...), with...)
 		i++

@@ -3,9 +3,7 @@ package app
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -17,10 +15,10 @@ func TestSyncThenQueue(t *testing.T) {
 		w.Header().Set("Content-Type", "text/xml")
 		_, _ = io.WriteString(w, envelope)
 	})
-	addr := b.Listener.Addr().String()
-	g := start(t, storeHead+fmt.Sprintf(`routes:
-  - {name: orders, to: ["http://%s/in"], delivery: sync-then-queue, hold: 5s, retry: {initial: 20ms, max: 50ms}}
-`, addr))
+	yaml := func(to string) string {
+		return storeHead + fmt.Sprintf("routes:\n  - {name: orders, to: [%q], delivery: sync-then-queue, hold: 5s, retry: {initial: 20ms, max: 50ms}}\n", to+"/in")
+	}
+	g := start(t, yaml(b.URL))
 	if status, body := g.post(http.DefaultClient, "/"); status != 200 || body != envelope {
 		t.Fatalf("with a backend: got %d %q", status, body)
 	}
@@ -33,13 +31,10 @@ func TestSyncThenQueue(t *testing.T) {
 	g.eventually("the messages in the store", func() bool { return g.app.Queue().Waiting() == 3 })
 
 	again := newTaker(t, nil)
-	ln, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Skipf("the backend's address is taken by now: %v", err)
+	write(t, g.file, yaml(again.URL))
+	if err := g.app.Reload(); err != nil {
+		t.Fatal(err)
 	}
-	moved := &httptest.Server{Listener: ln, Config: &http.Server{Handler: again.Config.Handler}}
-	moved.Start()
-	defer moved.Close()
 	g.eventually("the deliveries", func() bool { return len(again.taken()) == 3 })
 	for _, m := range again.taken() {
 		if m.body != envelope || m.header.Get("Gateway-Possible-Duplicate") != "" || !strings.HasPrefix(m.header.Get("Content-Type"), "text/xml") {

@@ -1,34 +1,18 @@
 package h1
 
-import (
-	"net"
-	"syscall"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
-
-// socketState asks the kernel for what it has noted about the peer, whatever
-// may still be unread.
-func socketState(c net.Conn) (state peerState) {
-	sc, ok := c.(syscall.Conn)
-	if !ok {
+// peerOf asks for what the kernel has noted, whatever may still be unread.
+func peerOf(fd int) peerState {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	if n, err := unix.Poll(fds, 0); n < 1 || err != nil {
 		return peerHere
 	}
-	rc, err := sc.SyscallConn()
-	if err != nil {
-		return peerHere
+	switch ev := fds[0].Revents; {
+	case ev&(unix.POLLERR|unix.POLLHUP) != 0:
+		return peerGone
+	case ev&unix.POLLRDHUP != 0:
+		return peerHalf
 	}
-	rc.Control(func(fd uintptr) {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
-		if n, err := unix.Poll(fds, 0); n < 1 || err != nil {
-			return
-		}
-		switch ev := fds[0].Revents; {
-		case ev&(unix.POLLERR|unix.POLLHUP) != 0:
-			state = peerGone
-		case ev&unix.POLLRDHUP != 0:
-			state = peerHalf
-		}
-	})
-	return state
+	return peerHere
 }

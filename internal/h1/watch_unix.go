@@ -1,4 +1,4 @@
-//go:build unix && !linux
+//go:build unix
 
 package h1
 
@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// socketState looks at the receive queue without taking anything. A FIN behind
-// unread octets is not seen.
+// socketState asks the kernel for what it knows about the peer.
 func socketState(c net.Conn) (state peerState) {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
@@ -18,16 +17,6 @@ func socketState(c net.Conn) (state peerState) {
 	if err != nil {
 		return peerHere
 	}
-	rc.Control(func(fd uintptr) {
-		var b [1]byte
-		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		switch {
-		case err == syscall.EAGAIN || err == syscall.EINTR || n > 0:
-		case err != nil:
-			state = peerGone
-		default:
-			state = peerHalf
-		}
-	})
+	rc.Control(func(fd uintptr) { state = peerOf(int(fd)) })
 	return state
 }

@@ -186,21 +186,12 @@ func (g *gather) both(head, p []byte, tail string, last bool) error {
 	return err
 }
 
-// copy writes a body with a length, or one that ends with the connection. Of
-// the former the last octets wait until the body has said that this is its end,
-// so that one which turns bad is never complete at the client.
+// copy writes a body with a length, or one that ends with the connection.
 func (c *conn) copy(head []byte, body io.Reader, length int64, buf []byte) error {
 	for total := int64(0); ; {
-		n, err := body.Read(buf)
-		total += int64(n)
-		if err == nil && total == length {
-			err = atEnd(body)
-		}
-		switch {
-		case err != nil && err != io.EOF:
-			return errCut
-		case length >= 0 && (total > length || err == io.EOF && total < length):
-			return errCut
+		n, err := ReadPiece(body, buf, &total, length)
+		if err != nil && err != io.EOF {
+			return err
 		}
 		if n > 0 || head != nil && err == io.EOF {
 			if err := c.gather.both(head, buf[:n], "", err == io.EOF); err != nil {
@@ -243,8 +234,27 @@ func (c *conn) copyChunked(head []byte, body io.Reader, buf []byte) error {
 	}
 }
 
-// atEnd reads once more where a body should end.
-func atEnd(r io.Reader) error {
+// ReadPiece reads the next piece of an answer's body into buf and adds its octets
+// to total. length is that of the body, -1 if it is not known. With the last piece
+// the error is io.EOF; of a body with a length the last octets come only once the
+// body has said that this is its end, so that one which turns bad is never complete
+// at the client. Any other error means that the answer must be cut.
+func ReadPiece(body io.Reader, buf []byte, total *int64, length int64) (int, error) {
+	n, err := body.Read(buf)
+	*total += int64(n)
+	if err == nil && *total == length {
+		err = AtEnd(body)
+	}
+	switch {
+	case err != nil && err != io.EOF,
+		length >= 0 && (*total > length || err == io.EOF && *total < length):
+		return 0, errCut
+	}
+	return n, err
+}
+
+// AtEnd reads once more where a body should end, which gives io.EOF.
+func AtEnd(r io.Reader) error {
 	var one [1]byte
 	for range 16 {
 		if n, err := r.Read(one[:]); n > 0 {
@@ -332,7 +342,7 @@ func ownField(name string) bool {
 	return false
 }
 
-// date is the value of a Date field for now (RFC 9110 §6.6.1), made once a
+// date is the value of a Date field at this moment (RFC 9110 §6.6.1), made once a
 // second.
 func (s *Server) date() string {
 	now := time.Now()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"soapway/internal/frame"
+	"soapway/internal/h1"
 	"soapway/proxy"
 )
 
@@ -434,7 +435,7 @@ func (f *framedConn) sendBody(reply *proxy.Reply) bool {
 		n, err := reply.Body.Read(buf[:min(int64(len(buf)), left)])
 		left -= int64(n)
 		if err == nil && left == 0 {
-			err = atEnd(reply.Body)
+			err = h1.AtEnd(reply.Body)
 		}
 		if err != nil && (err != io.EOF || left > 0) {
 			return false

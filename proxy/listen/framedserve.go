@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"soapway/internal/frame"
+	"soapway/internal/h1"
 	"soapway/proxy"
 	"soapway/soapcodec"
 )
@@ -199,7 +200,7 @@ func readReply(reply *proxy.Reply, limit int64) (payload []byte, code soapcodec.
 		if _, err := io.ReadFull(reply.Body, payload); err != nil {
 			return nil, soapcodec.CodeBackendBroken
 		}
-		if atEnd(reply.Body) != io.EOF {
+		if h1.AtEnd(reply.Body) != io.EOF {
 			return nil, soapcodec.CodeBackendBroken
 		}
 		return payload, ""

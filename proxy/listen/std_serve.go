@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"soapway/internal/h1"
 	"soapway/proxy"
 )
 
@@ -151,23 +152,14 @@ func (e *std) write(w http.ResponseWriter, rc *http.ResponseController, r *http.
 	return e.copy(out, reply.Body, length)
 }
 
-// copy copies the body of a reply. Of one with a length the last octets wait
-// until the body has said that this is its end, so that one which turns bad is
-// never complete at the client.
+// copy copies the body of a reply.
 func (e *std) copy(out *pacer, body io.Reader, length int64) error {
 	bp := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(bp)
 	buf := *bp
 	for total := int64(0); ; {
-		n, err := body.Read(buf)
-		total += int64(n)
-		if err == nil && total == length {
-			err = atEnd(body)
-		}
-		switch {
-		case err != nil && err != io.EOF:
-			return errCut
-		case length >= 0 && (total > length || err == io.EOF && total < length):
+		n, err := h1.ReadPiece(body, buf, &total, length)
+		if err != nil && err != io.EOF {
 			return errCut
 		}
 		if n > 0 {
@@ -179,19 +171,6 @@ func (e *std) copy(out *pacer, body io.Reader, length int64) error {
 			return nil
 		}
 	}
-}
-
-// atEnd reads once more where a body should end.
-func atEnd(r io.Reader) error {
-	var one [1]byte
-	for range 16 {
-		if n, err := r.Read(one[:]); n > 0 {
-			return errCut
-		} else if err != nil {
-			return err
-		}
-	}
-	return io.ErrNoProgress
 }
 
 // pacer gives every write its own deadline: a slow reader passes, one that has

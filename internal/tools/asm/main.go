@@ -1,4 +1,4 @@
-// Asm writes the assembly of package xmlstream:
+// Command asm writes the assembly of package xmlstream:
 //
 //	cd internal/tools/asm && go run . -out ../../../xmlstream/stop_amd64.s
 //
