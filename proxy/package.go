@@ -178,16 +178,7 @@ func (c *call) streamPackage(prefix []byte, lim Limits) error {
 		c.msg.length = c.ex.Length
 	}
 	out := &counted{pass: p, call: c}
-	if r.backend.needsLength && c.msg.length < 0 {
-		f, n, err := spool(c.h.opt.SpoolDir, out)
-		if err != nil {
-			return c.messageError(err, dec)
-		}
-		c.msg.spool, c.msg.length = f, n
-		return nil
-	}
-	c.msg.stream = &stream{r: out}
-	return nil
+	return c.pour(out, r.backend.needsLength && c.msg.length < 0, dec)
 }
 
 // fillPackage is fill for a message with attachments: what a try writes goes

@@ -233,15 +233,21 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 		c.msg.length = c.ex.Length
 	}
 	c.changed = c.changed || p.edits
-	if r.backend.needsLength && (c.msg.length < 0 || r.late()) {
-		f, n, err := spool(c.h.opt.SpoolDir, out)
-		if err != nil {
-			return c.messageError(err, dec)
-		}
-		c.msg.spool, c.msg.length = f, n
+	return c.pour(out, r.backend.needsLength && (c.msg.length < 0 || r.late()), dec)
+}
+
+// pour makes what is read from out the message: a stream, or, where its length
+// must be known before it is sent, a file of the spool.
+func (c *call) pour(out io.Reader, whole bool, dec *soapcodec.Decoder) error {
+	if !whole {
+		c.msg.stream = &stream{r: out}
 		return nil
 	}
-	c.msg.stream = &stream{r: out}
+	f, n, err := spool(c.h.opt.SpoolDir, out)
+	if err != nil {
+		return c.messageError(err, dec)
+	}
+	c.msg.spool, c.msg.length = f, n
 	return nil
 }
 

@@ -230,15 +230,9 @@ func (w *bindWriter) content(v reflect.Value, f *bindField, open *path) error {
 		open.to(f)
 		return w.element(v, f, open.names[len(open.names)-1])
 	case bindText, bindCDATA:
-		for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
-			if v.IsNil() {
-				return nil
-			}
-			v = v.Elem()
-		}
-		text, err := textOf(v)
-		if err != nil {
-			return &BindError{Err: err}
+		text, ok, err := textBehind(v)
+		if !ok || err != nil {
+			return err
 		}
 		open.to(nil)
 		if f.mode == bindCDATA && text != "" {
@@ -295,18 +289,25 @@ func (e badInner) Error() string   { return errFragment.Error() + ": " + detail(
 func (e badInner) Unwrap() []error { return []error{errFragment, e.err} }
 
 func (w *bindWriter) attribute(v reflect.Value, f *bindField) error {
+	text, ok, err := textBehind(v)
+	if ok && err == nil {
+		w.p.Attr(wishFor(f.space), f.local, f.space, text)
+	}
+	return err
+}
+
+// textBehind is textOf for what v points to; ok is false for nil.
+func textBehind(v reflect.Value) (text string, ok bool, err error) {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		if v.IsNil() {
-			return nil
+			return "", false, nil
 		}
 		v = v.Elem()
 	}
-	text, err := textOf(v)
-	if err != nil {
-		return &BindError{Err: err}
+	if text, err = textOf(v); err != nil {
+		return "", false, &BindError{Err: err}
 	}
-	w.p.Attr(wishFor(f.space), f.local, f.space, text)
-	return nil
+	return text, true, nil
 }
 
 // wishFor is a prefix that readers know a namespace by.

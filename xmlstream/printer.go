@@ -160,18 +160,27 @@ func (p *Printer) Declaration() {
 	}
 }
 
-// Start opens the element {space}local. space may be "", no namespace; then
-// prefix must be "" too.
-func (p *Printer) Start(prefix, local, space string) {
+// mayOpen reports whether an element may begin here, and counts it as the root if
+// it is the first.
+func (p *Printer) mayOpen() bool {
 	if !p.content() {
-		return
+		return false
 	}
 	if len(p.open) == 0 {
 		if p.rooted {
 			p.fail(errSecondRoot)
-			return
+			return false
 		}
 		p.rooted = true
+	}
+	return true
+}
+
+// Start opens the element {space}local. space may be "", no namespace; then
+// prefix must be "" too.
+func (p *Printer) Start(prefix, local, space string) {
+	if !p.mayOpen() {
+		return
 	}
 	if space == xmlSpace {
 		prefix = "xml"

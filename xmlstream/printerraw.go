@@ -62,15 +62,8 @@ func (p *Printer) RawElement(s *Scanner) error {
 }
 
 func (p *Printer) rawStart(s *Scanner, raw []byte) {
-	if !p.content() {
+	if !p.mayOpen() {
 		return
-	}
-	if len(p.open) == 0 {
-		if p.rooted {
-			p.fail(errSecondRoot)
-			return
-		}
-		p.rooted = true
 	}
 	p.tail = tailNone
 	name, attrs := s.Name(), s.Attrs()
