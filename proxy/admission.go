@@ -34,26 +34,25 @@ func (c *call) screen() error {
 	if r := c.cand.settled(); r != nil {
 		return c.enter(r)
 	}
-	var refused *guard.Denial
+	var refusing *route
 	for _, r := range c.cand.list {
 		if !r.takesHead(&c.cand.head) {
 			continue
 		}
-		denial := r.Guard.Screen(c.asked())
-		if denial == nil {
+		if r.Guard == nil || r.Guard.Screen(c.asked()) == nil {
 			return nil
 		}
-		if refused == nil {
-			refused = denial
+		if refusing == nil {
+			refusing = r
 		}
 		if !r.body {
 			break // those behind it cannot be met
 		}
 	}
-	if refused == nil {
+	if refusing == nil {
 		return nil
 	}
-	return c.denied(refused)
+	return c.enter(refusing) // which counts the refusal: guessing is bounded here too
 }
 
 func (c *call) asked() *guard.Caller {

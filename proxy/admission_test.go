@@ -113,6 +113,25 @@ func TestGuardOfCandidates(t *testing.T) {
 	}
 }
 
+// TestGuessesOfCandidates: guessing is bounded also where the envelope decides.
+func TestGuessesOfCandidates(t *testing.T) {
+	n := newNode("http://node.test/svc")
+	opt := guard.Options{PerClient: guard.Rate{Events: 2, Per: time.Hour}}
+	routes := []Route{{Name: "a", Match: Match{Action: "urn:a"}, Backend: &Backend{Name: "b", Nodes: []Node{n}}, Guard: keyed(t, opt, "k")}}
+	h := NewHandler(mustCompile(t, TableOptions{Routes: routes}), Options{SpoolDir: t.TempDir()})
+	for i, want := range []int{401, 401, 429, 429} {
+		ex := exchange("text/xml", env11, "SOAPAction", "urn:a", "X-Key", "guess")
+		ex.Body = unread{t}
+		if r := serve(t, h, ex); r.Status != want {
+			t.Errorf("guess %d: got %d, want %d", i+1, r.Status, want)
+		}
+	}
+	// The right key tells no more than a wrong one once the rate is used up.
+	if r := serve(t, h, exchange("text/xml", env11, "SOAPAction", "urn:a", "X-Key", "k")); r.Status != 429 {
+		t.Errorf("the right key: got %d, want 429", r.Status)
+	}
+}
+
 // TestGuardWithoutEnvelope: other methods are guarded too.
 func TestGuardWithoutEnvelope(t *testing.T) {
 	n := newNode("http://node.test/svc")
