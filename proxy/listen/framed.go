@@ -19,7 +19,8 @@ type Framed struct {
 	srv proxy.Server
 	ln  *bounded
 
-	sizes atomic.Pointer[framedSizes]
+	sizes   atomic.Pointer[framedSizes]
+	workers workers // serve requests
 
 	cut   context.Context // done when the drain is to end before its time
 	cutIt context.CancelFunc
@@ -137,6 +138,7 @@ func (l *Framed) Run(ctx context.Context) error {
 		abort(ErrShutdown)
 	}
 	<-idle
+	l.workers.close()
 	l.ln.wait()
 	return err
 }

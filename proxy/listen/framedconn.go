@@ -240,7 +240,9 @@ func (f *framedConn) take(n int64) (last bool, err error) {
 		f.release(n)
 		return true, nil
 	}
-	f.served.Go(func() {
+	f.served.Add(1)
+	f.l.workers.run(func() {
+		defer f.served.Done()
 		defer f.release(n)
 		f.serve(t, &wholeBody{data: payload}, n)
 	})
@@ -255,7 +257,11 @@ func (f *framedConn) stream(t *turn, n int64) (last bool, err error) {
 	}
 	b := &frameStream{f: f}
 	b.still.L = &b.mu
-	f.served.Go(func() { f.serve(t, b, n) })
+	f.served.Add(1)
+	f.l.workers.run(func() {
+		defer f.served.Done()
+		f.serve(t, b, n)
+	})
 	<-t.ready
 	b.shut()
 	if b.err != nil {
