@@ -2,14 +2,11 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/google/uuid"
 
 	"soapway/proxy/guard"
 	"soapway/soapcodec"
@@ -156,11 +153,7 @@ func (c *call) begin() {
 	if c.ex.Received.IsZero() {
 		c.ex.Received = time.Now()
 	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		panic(fmt.Sprintf("proxy: no randomness for an id: %v", err))
-	}
-	c.ex.ID = id.String()
+	c.ex.ID = newID()
 	c.fwd = forwarding{table: c.t, ex: c.ex, trusted: c.t.trusts(c.ex.Client.Addr()), host: c.ex.Host}
 	if !c.ex.Framed {
 		c.fwd.scheme = "http"

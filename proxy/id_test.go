@@ -1,0 +1,40 @@
+package proxy
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// Ids are UUIDv7, each once, whoever asks at the same time.
+func TestNewID(t *testing.T) {
+	const callers, each = 4, 2000 // more than the octets that are fetched at once
+	ids := make([][]string, callers)
+	var wg sync.WaitGroup
+	for i := range ids {
+		wg.Go(func() {
+			for range each {
+				ids[i] = append(ids[i], newID())
+			}
+		})
+	}
+	wg.Wait()
+	seen := map[string]bool{}
+	tails := map[string]bool{}
+	for _, list := range ids {
+		for k, s := range list {
+			id, err := uuid.Parse(s)
+			if err != nil || id.Version() != 7 || id.Variant() != uuid.RFC4122 {
+				t.Fatalf("%q: version %d, variant %v, err %v", s, id.Version(), id.Variant(), err)
+			}
+			if k > 0 && s <= list[k-1] {
+				t.Fatalf("%s comes after %s", s, list[k-1])
+			}
+			if seen[s] || tails[s[19:]] {
+				t.Fatalf("%s: the same octets twice", s)
+			}
+			seen[s], tails[s[19:]] = true, true
+		}
+	}
+}
