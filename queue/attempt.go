@@ -30,10 +30,10 @@ func (q *Queue) attempt(run *running, d *destState, it *item) {
 	r := it.route
 	policy, once := r.cfg.Retry, r.cfg.AtMostOnce
 	open := once && it.admit()
-	expired := policy.Expired(time.Since(it.accepted))
-	m := it.hot
+	expired := policy.Expired(q.clock.now() - it.accepted)
+	m := it.hot()
 	if m != nil {
-		it.hot = nil
+		it.cool()
 		q.hot -= int64(it.size)
 	}
 	del := &Delivery{Attempt: it.attempts() + 1, PossibleDuplicate: it.maybe}
@@ -77,22 +77,22 @@ func (q *Queue) begin(it *item, n int) error {
 	a := AttemptRecord{N: n, At: time.Now(), Open: true}
 	a.Reply, a.ReplyType = q.lastReply(it)
 	q.mu.Lock()
-	h := append(slices.Clone(it.history), a)
+	h := append(slices.Clone(it.history()), a)
 	it.noted = true
 	q.mu.Unlock()
-	if err := q.store.SaveAttempts(it.id, h); err != nil {
+	if err := q.store.SaveAttempts(it.id(), h); err != nil {
 		return err
 	}
 	return q.store.Sync(context.Background())
 }
 
 // recorded reports whether the store has attempts of the message.
-func (it *item) recorded() bool { return it.noted || len(it.history) > 0 }
+func (it *item) recorded() bool { return it.noted || len(it.history()) > 0 }
 
 // admit reports whether an attempt of an earlier run has no end, and makes it
 // one that may have been processed.
 func (it *item) admit() bool {
-	h := slices.Clone(it.history)
+	h := slices.Clone(it.history())
 	found := false
 	for i := range h {
 		if h[i].Open {
@@ -101,7 +101,7 @@ func (it *item) admit() bool {
 		}
 	}
 	if found {
-		it.history = h
+		it.setHistory(h)
 	}
 	return found
 }
@@ -114,7 +114,8 @@ func (q *Queue) postpone(d *destState, it *item, why string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	it.route.last = why
-	it.due, it.down = time.Now().Add(postponed), false
+	it.setDue(q.clock.now() + postponed)
+	it.down = false
 	q.back(d, it)
 }
 
@@ -127,7 +128,7 @@ func (q *Queue) finish(run *running, d *destState, it *item, m *Message, n int, 
 	now := time.Now()
 	q.mu.Lock()
 	q.opt.Observer.Attempted(it.route.name, o, took)
-	q.health(d, o, now, d.recall(it))
+	q.health(d, &o, d.recall(it))
 	policy, once := it.route.cfg.Retry, it.route.cfg.AtMostOnce
 	q.mu.Unlock()
 
@@ -151,23 +152,12 @@ func (q *Queue) finish(run *running, d *destState, it *item, m *Message, n int, 
 	}
 }
 
-// health tells the circuit of an outcome.
-func (q *Queue) health(d *destState, o Outcome, now time.Time, scout bool) {
-	if o.Unhealthy {
-		if d.circuit.unhealthy(d.cfg, now, o.Reason, scout) {
-			q.opened(d, o.Reason)
-		}
-		return
-	}
-	q.closed(d, now)
-}
-
 // done ends a message that was delivered.
 func (q *Queue) done(d *destState, it *item) {
 	q.mu.Lock()
-	q.opt.Observer.Finished(it.route.name, time.Since(it.accepted))
+	q.opt.Observer.Finished(it.route.name, q.clock.now()-it.accepted)
 	recorded := it.recorded()
-	known, ok := q.ids.settle(it.same, it.id, FateDelivered)
+	known, ok := q.ids.settle(it.same(), it.id(), FateDelivered)
 	q.end(d, it)
 	q.mu.Unlock()
 	if !ok {
@@ -179,14 +169,14 @@ func (q *Queue) done(d *destState, it *item) {
 
 // end takes an item out of the index.
 func (q *Queue) end(d *destState, it *item) {
-	if it.hot != nil {
+	if it.hot() != nil {
 		q.hot -= int64(it.size)
 	}
-	if q.byID[it.id] == it {
-		delete(q.byID, it.id)
+	if q.byID[it.key] == it {
+		delete(q.byID, it.key)
 	}
 	it.route.forget(it)
-	it.history = nil
+	it.bare()
 	if d != nil {
 		d.recall(it)
 		d.flying--
@@ -220,10 +210,10 @@ func (q *Queue) remove(it *item, recorded bool) { q.removed(it, recorded, q.stor
 // removed goes on after the removal itself.
 func (q *Queue) removed(it *item, recorded bool, err error) {
 	if err == nil && recorded {
-		err = q.store.SaveAttempts(it.id, nil)
+		err = q.store.SaveAttempts(it.id(), nil)
 	}
 	if err != nil && !errors.Is(err, ErrClosed) {
-		q.opt.Log.Warn("a finished message stays in the store", "id", it.id, "err", err)
+		q.opt.Log.Warn("a finished message stays in the store", "id", it.id(), "err", err)
 	}
 }
 
@@ -232,7 +222,7 @@ func (q *Queue) remember(it *item, a AttemptRecord) []AttemptRecord {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	first := it.attempts() == 0
-	h := append(it.history[:len(it.history):len(it.history)], a)
+	h := append(slices.Clip(it.history()), a)
 	if len(h) > keptAttempts {
 		drop := 1
 		if isMaybe := func(a AttemptRecord) bool { return a.Maybe }; isMaybe(h[1]) && !slices.ContainsFunc(h[2:], isMaybe) {
@@ -240,7 +230,7 @@ func (q *Queue) remember(it *item, a AttemptRecord) []AttemptRecord {
 		}
 		h = slices.Delete(h, drop, drop+1)
 	}
-	it.history = h
+	it.setHistory(h)
 	if first && it.attempts() > 0 {
 		it.route.retried++
 	}
@@ -264,12 +254,13 @@ func (q *Queue) again(d *destState, it *item, a AttemptRecord, o Outcome) {
 		last := &h[len(h)-1]
 		last.Reply, last.ReplyType = reply[:min(len(reply), keptReply)], replyType
 	}
-	if err := q.store.SaveAttempts(it.id, h); err != nil && !errors.Is(err, ErrClosed) {
-		q.opt.Log.Warn("an attempt could not be recorded", "id", it.id, "err", err)
+	if err := q.store.SaveAttempts(it.id(), h); err != nil && !errors.Is(err, ErrClosed) {
+		q.opt.Log.Warn("an attempt could not be recorded", "id", it.id(), "err", err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	it.due, it.down = a.NotBefore, o.Unhealthy && o.RetryAfter == 0
+	it.setDue(q.clock.at(a.NotBefore))
+	it.down = o.Unhealthy && o.RetryAfter == 0
 	it.replied = it.replied || len(reply) > 0
 	q.back(d, it)
 }
@@ -282,7 +273,7 @@ func (q *Queue) lastReply(it *item) ([]byte, string) {
 	if !it.replied {
 		return nil, ""
 	}
-	a, err := q.store.Attempts(it.id)
+	a, err := q.store.Attempts(it.id())
 	if err != nil || len(a) == 0 {
 		return nil, ""
 	}
@@ -311,7 +302,7 @@ func (q *Queue) back(d *destState, it *item) {
 func (q *Queue) aborted(d *destState, it *item, m *Message, n int, o Outcome) {
 	q.mu.Lock()
 	once := it.route.cfg.AtMostOnce
-	h := it.history
+	h := it.history()
 	q.mu.Unlock()
 	cut := AttemptRecord{At: time.Now(), Reason: "cut off by a stop of the gateway", Maybe: true}
 	switch {
@@ -324,13 +315,13 @@ func (q *Queue) aborted(d *destState, it *item, m *Message, n int, o Outcome) {
 		h = q.remember(it, cut)
 	}
 	if o.Maybe || it.noted {
-		if err := q.store.SaveAttempts(it.id, h); err != nil && !errors.Is(err, ErrClosed) {
-			q.opt.Log.Warn("an attempt could not be recorded", "id", it.id, "err", err)
+		if err := q.store.SaveAttempts(it.id(), h); err != nil && !errors.Is(err, ErrClosed) {
+			q.opt.Log.Warn("an attempt could not be recorded", "id", it.id(), "err", err)
 		}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	it.due = time.Time{}
+	it.setDue(0)
 	q.back(d, it)
 }
 
@@ -341,11 +332,12 @@ const unreadableWait = 10 * time.Minute
 // unreadable keeps a message that the store cannot give back. It is never
 // wiped: a disk may come back, and a person may want to see it.
 func (q *Queue) unreadable(d *destState, it *item, err error) {
-	q.opt.Log.Error("a stored message cannot be read", "id", it.id, "seq", it.seq, "err", err)
+	q.opt.Log.Error("a stored message cannot be read", "id", it.id(), "seq", it.seq, "err", err)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	it.route.last = err.Error()
-	it.due, it.down = time.Now().Add(unreadableWait), false
+	it.setDue(q.clock.now() + unreadableWait)
+	it.down = false
 	q.back(d, it)
 }
 
@@ -373,14 +365,14 @@ func (q *Queue) burial(d *destState, it *item, m *Message, reason, text string, 
 	err := q.store.Bury(context.Background(), dead)
 	if err != nil {
 		if !errors.Is(err, ErrClosed) {
-			q.opt.Log.Error("a dead letter could not be stored; the message waits", "id", it.id, "err", err)
+			q.opt.Log.Error("a dead letter could not be stored; the message waits", "id", it.id(), "err", err)
 		}
 		q.postpone(d, it, fmt.Sprintf("dead letter could not be stored: %v", err))
 		return
 	}
-	q.opt.Log.Warn("dead letter", "id", it.id, "route", it.route.name, "reason", reason, "text", text, "attempts", it.attempts())
+	q.opt.Log.Warn("dead letter", "id", it.id(), "route", it.route.name, "reason", reason, "text", text, "attempts", it.attempts())
 	if dead.Stops {
-		q.opt.Log.Error("an order key stands still until its dead letter is replayed or dropped", "id", it.id, "route", it.route.name)
+		q.opt.Log.Error("an order key stands still until its dead letter is replayed or dropped", "id", it.id(), "route", it.route.name)
 	}
 	q.mu.Lock()
 	recorded := it.recorded()
@@ -431,7 +423,7 @@ func (q *Queue) takeExpired() (found []expired) {
 	const most = 1000
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now := time.Now()
+	now := q.clock.now()
 	for _, r := range q.routes {
 		if r.dest == nil {
 			continue
@@ -442,7 +434,7 @@ func (q *Queue) takeExpired() (found []expired) {
 		}
 		for len(found) < most {
 			it := r.oldest()
-			if it == nil || it.where == inFlight || !r.cfg.Retry.Expired(now.Sub(it.accepted)) {
+			if it == nil || it.where == inFlight || !r.cfg.Retry.Expired(now-it.accepted) {
 				break
 			}
 			r.ages.pop()
@@ -456,13 +448,13 @@ func (q *Queue) takeExpired() (found []expired) {
 
 // takeExpiredHeads is takeExpired for a route whose lanes stop: what stands
 // behind a head waits for it, however long that takes.
-func (r *routeState) takeExpiredHeads(now time.Time, most int, found []expired) []expired {
-	if it := r.oldest(); it == nil || !r.cfg.Retry.Expired(now.Sub(it.accepted)) {
+func (r *routeState) takeExpiredHeads(now time.Duration, most int, found []expired) []expired {
+	if it := r.oldest(); it == nil || !r.cfg.Retry.Expired(now-it.accepted) {
 		return found
 	}
 	for _, l := range r.lanes {
 		it := l.head
-		if len(found) == most || it == nil || it.where == inFlight || !r.cfg.Retry.Expired(now.Sub(it.accepted)) {
+		if len(found) == most || it == nil || it.where == inFlight || !r.cfg.Retry.Expired(now-it.accepted) {
 			continue
 		}
 		r.take(it)

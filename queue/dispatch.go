@@ -1,65 +1,158 @@
 package queue
 
 import (
+	"container/heap"
 	"context"
 	"time"
 )
 
-// destState is a destination: its circuit, and the dispatcher that gives its
-// messages their turn. Guarded by Queue.mu.
+// destState is a destination: its circuit, its pace, and which of its messages has
+// its turn. Guarded by Queue.mu.
 type destState struct {
-	q       *Queue
-	cfg     Destination
-	routes  []*routeState
-	turn    int // index of the route whose turn is next
-	flying  int
-	started bool
-	wake    chan struct{}
+	q      *Queue
+	cfg    Destination
+	routes []*routeState
+	turn   int // index of the route whose turn is next
+	flying int
+
+	poked bool          // in agenda.poked
+	alarm time.Duration // in agenda.alarms, on the clock of the queue
+	place int           // in agenda.alarms, -1 if it is not there
 
 	circuit circuit
 	scout   *item // the one message that is tried while the circuit is open
+	pace    pace
+	quiet   time.Duration // the destination has asked for no attempt before
 }
+
+// agenda says which destinations the dispatcher has to look at: those at which
+// something has happened, and those whose time has come. There is one dispatcher
+// with one timer for all of them, so that a destination that is down costs some
+// memory and nothing else. Guarded by Queue.mu.
+type agenda struct {
+	poked  []*destState
+	alarms alarms
+	wake   chan struct{}
+}
+
+func newAgenda() agenda { return agenda{wake: make(chan struct{}, 1)} }
 
 // poke makes the dispatcher look again.
 func (d *destState) poke() {
+	if d.poked {
+		return
+	}
+	d.poked = true
+	d.q.agenda.poked = append(d.q.agenda.poked, d)
 	select {
-	case d.wake <- struct{}{}:
+	case d.q.agenda.wake <- struct{}{}:
 	default:
 	}
 }
 
 // dispatch starts attempts until the queue stops.
-func (d *destState) dispatch(run *running) {
+func (q *Queue) dispatch(run *running) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		wait := d.startDue(run)
+		q.mu.Lock()
+		list := q.agenda.poked
+		q.agenda.poked = nil
+		for _, d := range list {
+			d.poked = false
+		}
+		now := q.clock.now()
+		for len(q.agenda.alarms) > 0 && q.agenda.alarms[0].alarm <= now {
+			list = append(list, heap.Pop(&q.agenda.alarms).(*destState))
+		}
+		q.mu.Unlock()
+
+		for _, d := range list {
+			q.mu.Lock()
+			if wait := d.startDue(run); wait < idleWait {
+				q.agenda.alarms.set(d, q.clock.now()+wait)
+			} else {
+				q.agenda.alarms.clear(d)
+			}
+			q.mu.Unlock()
+		}
+		if len(list) > 0 && run.ctx.Err() == nil {
+			continue // meanwhile there may be more
+		}
+
+		q.mu.Lock()
+		wait := idleWait
+		if a := q.agenda.alarms; len(a) > 0 {
+			wait = max(0, a[0].alarm-q.clock.now())
+		}
+		q.mu.Unlock()
 		timer.Reset(wait)
 		select {
 		case <-run.ctx.Done():
 			return
-		case <-d.wake:
+		case <-q.agenda.wake:
 		case <-timer.C:
 		}
 	}
 }
 
-// idleWait is how long a dispatcher sleeps when nothing is due; it is woken
-// when something happens.
+// alarms is a heap of the destinations that have to be looked at some time, by
+// that time.
+type alarms []*destState
+
+func (h alarms) Len() int           { return len(h) }
+func (h alarms) Less(i, j int) bool { return h[i].alarm < h[j].alarm }
+
+func (h alarms) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+func (h *alarms) Push(x any) {
+	d := x.(*destState)
+	d.place = len(*h)
+	*h = append(*h, d)
+}
+
+func (h *alarms) Pop() any {
+	old := *h
+	d := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	d.place = -1
+	return d
+}
+
+func (h *alarms) set(d *destState, at time.Duration) {
+	d.alarm = at
+	if d.place < 0 {
+		heap.Push(h, d)
+		return
+	}
+	heap.Fix(h, d.place)
+}
+
+func (h *alarms) clear(d *destState) {
+	if d.place >= 0 {
+		heap.Remove(h, d.place)
+	}
+}
+
+// idleWait says that nothing is due: the destination is looked at again when
+// something happens.
 const idleWait = time.Hour
 
 // startDue starts every attempt, or the probe, whose time has come, and returns
-// how long to wait for the next.
+// how long to wait for the next; idleWait is for ever.
 func (d *destState) startDue(run *running) time.Duration {
-	q := d.q
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	for run.ctx.Err() == nil {
-		now := time.Now()
-		if d.circuit.open {
+		now := d.q.clock.now()
+		switch {
+		case d.circuit.open:
 			return d.startProbe(run, now)
-		}
-		if d.flying >= d.cfg.Parallel {
+		case now < d.quiet:
+			return min(d.quiet-now, idleWait-1)
+		case !d.pace.room(d.flying, d.cfg.Parallel):
 			return idleWait
 		}
 		it := d.pick(now, false)
@@ -72,7 +165,7 @@ func (d *destState) startDue(run *running) time.Duration {
 }
 
 // pick takes the next item, the routes of the destination in turn.
-func (d *destState) pick(now time.Time, early bool) *item {
+func (d *destState) pick(now time.Duration, early bool) *item {
 	for i := range d.routes {
 		k := (d.turn + i) % len(d.routes)
 		r := d.routes[k]
@@ -89,14 +182,14 @@ func (d *destState) pick(now time.Time, early bool) *item {
 }
 
 // untilDue is how long it is until the first delayed item is due.
-func (d *destState) untilDue(now time.Time) time.Duration {
+func (d *destState) untilDue(now time.Duration) time.Duration {
 	wait := idleWait
 	for _, r := range d.routes {
 		if !r.paused && len(r.delayed) > 0 {
-			wait = min(wait, r.delayed[0].due.Sub(now))
+			wait = min(wait, max(0, r.delayed[0].due()-now), idleWait-1)
 		}
 	}
-	return max(wait, 0)
+	return wait
 }
 
 // launch starts an attempt of an item that pick has taken.
@@ -109,13 +202,13 @@ func (d *destState) launch(run *running, it *item) {
 
 // startProbe asks, when its time has come, whether a destination that is down
 // can be reached; only then one message is tried.
-func (d *destState) startProbe(run *running, now time.Time) time.Duration {
+func (d *destState) startProbe(run *running, now time.Duration) time.Duration {
 	c := &d.circuit
 	switch {
 	case c.probing || !d.hasWork():
 		return idleWait
-	case now.Before(c.next):
-		return c.next.Sub(now)
+	case now < c.next:
+		return min(c.next-now, idleWait-1)
 	}
 	c.probing = true
 	run.wg.Go(func() { d.probe(run) })
@@ -149,11 +242,12 @@ func (d *destState) probe(run *running) {
 		d.circuit.probing = false
 		return
 	}
+	now := q.clock.now()
 	if err != nil {
-		d.circuit.failed(d.cfg, time.Now(), err.Error())
+		d.circuit.failed(d.cfg, now, q.opt.Rand(), err.Error())
 		return
 	}
-	it := d.pick(time.Now(), true)
+	it := d.pick(now, true)
 	if it == nil {
 		d.circuit.probing = false // paused or dropped meanwhile; the next message asks again
 		return
@@ -170,50 +264,4 @@ func (d *destState) recall(it *item) bool {
 	d.scout = nil
 	d.circuit.probing = false
 	return true
-}
-
-// circuit says whether a destination is taken for down (SPEC.md §4): its last
-// outcomes were all unhealthy. It then has a clock of its own, on which it is
-// probed, and no other message is charged an attempt.
-type circuit struct {
-	failures int // unhealthy outcomes in a row
-	open     bool
-	since    time.Time
-	probing  bool // a probe, or the one message behind it, is under way
-	next     time.Time
-	wait     time.Duration
-	last     string
-}
-
-// unhealthy counts an outcome and reports whether it opened the circuit. While
-// it is open only the outcome of the scout moves the clock: attempts that began
-// before it opened may still be coming back.
-func (c *circuit) unhealthy(cfg Destination, now time.Time, reason string, scout bool) (opened bool) {
-	c.failures++
-	c.last = reason
-	if scout {
-		c.failed(cfg, now, reason)
-	}
-	if c.open || c.failures < cfg.Failures {
-		return false
-	}
-	c.open, c.since, c.probing = true, now, false
-	c.wait = cfg.Initial
-	c.next = now.Add(c.wait)
-	return true
-}
-
-// failed sets the time of the next probe after one that failed.
-func (c *circuit) failed(cfg Destination, now time.Time, reason string) {
-	c.probing = false
-	c.last = reason
-	c.wait = min(2*c.wait, cfg.Max)
-	c.next = now.Add(c.wait)
-}
-
-// healthy ends a row of failures and reports whether it closed the circuit.
-func (c *circuit) healthy() (closed bool) {
-	closed = c.open
-	*c = circuit{}
-	return closed
 }

@@ -10,8 +10,8 @@
 // A [Store] is the durable side: the log of accepted messages, dead letters,
 // attempts, replies, small states. [Embedded] keeps them by a JetStream server inside
 // the process, [Memory] is its twin for tests; one contract suite holds both.
-// A [Queue] is the side that decides: an index in memory, and a dispatcher for
-// each destination.
+// A [Queue] is the side that decides: an index in memory, and one dispatcher for
+// all destinations.
 //
 //	Put ──→ committer: append the group, await, sync once ──→ OnCommit ──→ index ──→ dispatcher ──→ Deliverer
 //	                                                                        ↑                         │

@@ -75,13 +75,13 @@ func (q *Queue) delivers() bool {
 // tells its doubt if none of them does, so that a replay is marked.
 func (it *item) ownUp(now time.Time) []AttemptRecord {
 	if !it.maybe {
-		return it.history
+		return it.history()
 	}
-	for _, a := range it.history {
+	for _, a := range it.history() {
 		if a.Maybe {
-			return it.history
+			return it.history()
 		}
 	}
 	doubt := AttemptRecord{At: now, Reason: "may have been delivered before a stop that was not orderly", Maybe: true}
-	return append([]AttemptRecord{doubt}, it.history...)
+	return append([]AttemptRecord{doubt}, it.history()...)
 }

@@ -1,6 +1,11 @@
 package queue
 
-import "time"
+import (
+	"net/http"
+	"time"
+
+	"soapway/internal/retry"
+)
 
 // Tell says what is known of a destination from elsewhere, such as from messages
 // that are not stored and from health checks: that it is down, and why, or that
@@ -15,9 +20,9 @@ func (q *Queue) Tell(destination string, up bool, why string) {
 	if d == nil {
 		return
 	}
-	switch now := time.Now(); {
+	switch now := q.clock.now(); {
 	case !up:
-		if d.circuit.trip(d.cfg, now, why) {
+		if d.circuit.trip(d.cfg, now, q.opt.Rand(), why) {
 			q.opened(d, why)
 		}
 	case d.circuit.open && !d.hasWork() && d.flying == 0:
@@ -28,13 +33,29 @@ func (q *Queue) Tell(destination string, up bool, why string) {
 	d.poke()
 }
 
-// trip opens the circuit, unless it is open.
-func (c *circuit) trip(cfg Destination, now time.Time, why string) (opened bool) {
-	if c.open {
-		return false
+// health tells the circuit and the pace of a destination of an outcome. mu is held.
+func (q *Queue) health(d *destState, o *Outcome, scout bool) {
+	now := q.clock.now()
+	switch {
+	case o.Unhealthy:
+		d.pace.failed(d.cfg.Parallel)
+		if d.circuit.unhealthy(d.cfg, now, q.opt.Rand(), o, scout) {
+			q.opened(d, o.Reason)
+		}
+		return
+	case o.busy():
+		d.pace.failed(d.cfg.Parallel)
+		d.quiet = max(d.quiet, now+min(o.RetryAfter, retry.MaxRetryAfter))
+	default:
+		d.pace.succeeded(d.cfg.Parallel)
 	}
-	*c = circuit{failures: c.failures, open: true, since: now, wait: cfg.Initial, next: now.Add(cfg.Initial), last: why}
-	return true
+	q.closed(d, now)
+}
+
+// busy reports an answer that asks to come back later with less: it is about the
+// destination and not about the message.
+func (o *Outcome) busy() bool {
+	return o.Status == http.StatusTooManyRequests || o.Status == http.StatusServiceUnavailable
 }
 
 // opened tells that a destination is down. mu is held.
@@ -45,13 +66,14 @@ func (q *Queue) opened(d *destState, why string) {
 
 // closed closes the circuit of a destination if it is open, and tells so. mu is
 // held.
-func (q *Queue) closed(d *destState, now time.Time) {
+func (q *Queue) closed(d *destState, now time.Duration) {
 	since := d.circuit.since
 	if !d.circuit.healthy() {
 		return
 	}
+	d.pace = newPace()
 	q.opt.Observer.Circuit(d.cfg.Name, false)
-	q.opt.Log.Info("destination is back", "destination", d.cfg.Name, "down", now.Sub(since).Round(time.Millisecond))
+	q.opt.Log.Info("destination is back", "destination", d.cfg.Name, "down", (now - since).Round(time.Millisecond))
 	for _, r := range d.routes {
 		r.hasten(false)
 	}

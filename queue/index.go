@@ -4,26 +4,21 @@ import (
 	"container/heap"
 	"slices"
 	"time"
+	"unique"
 )
 
 // item is a message that waits or is under way. There is one for each message
-// in the log, so it is kept small; the body is not part of it but for a while
-// after acceptance.
+// in the log, so it is kept small (TestIndexMemory): what only few of them have
+// is in more.
 type item struct {
-	seq   uint64
-	id    string
-	route *routeState
-	lane  *lane // nil: no order
-	// laneKey is kept only while the item waits to become part of the index.
-	laneKey string
-	op      string
-
-	accepted time.Time
-	due      time.Time // of the next attempt; zero = now
-	size     int
-
-	history []AttemptRecord
-	hot     *Message // kept in memory until the first attempt has taken it
+	seq      uint64
+	key      idKey
+	route    *routeState
+	lane     *lane // nil: no order
+	more     *more
+	accepted time.Duration         // on the clock of the queue; negative before it was made
+	op       unique.Handle[string] // many messages have the same
+	size     uint32                // of the body, capped
 
 	where where
 	// maybe: an earlier attempt may have been processed, by what is known of it
@@ -36,9 +31,7 @@ type item struct {
 	noted bool
 	// replied: the store keeps an answer with the attempts.
 	replied bool
-	first   bool      // Message.First
-	same    *[16]byte // key of Message.Identity, nil for none
-	heap    int       // index in routeState.delayed
+	first   bool // Message.First
 }
 
 // where an item is. Invariant, under Queue.mu: an item is in exactly one of
@@ -56,7 +49,7 @@ const (
 // attempts is how many attempts have been charged to the message.
 func (it *item) attempts() int {
 	n := 0
-	for _, a := range it.history {
+	for _, a := range it.history() {
 		n = max(n, a.N)
 	}
 	return n
@@ -100,7 +93,7 @@ func (r *routeState) add(it *item, key string) {
 
 // enqueue makes an item wait for its turn, or for its time.
 func (r *routeState) enqueue(it *item) {
-	if it.due.IsZero() {
+	if it.due() == 0 {
 		it.where = inReady
 		r.ready.push(it)
 		return
@@ -110,10 +103,10 @@ func (r *routeState) enqueue(it *item) {
 }
 
 // promote moves what has become due to ready.
-func (r *routeState) promote(now time.Time) {
-	for len(r.delayed) > 0 && !r.delayed[0].due.After(now) {
+func (r *routeState) promote(now time.Duration) {
+	for len(r.delayed) > 0 && r.delayed[0].due() <= now {
 		it := heap.Pop(&r.delayed).(*item)
-		it.due = time.Time{}
+		it.setDue(0)
 		it.where = inReady
 		r.ready.push(it)
 	}
@@ -131,13 +124,13 @@ func (r *routeState) hasten(all bool) {
 			rest = append(rest, it)
 			continue
 		}
-		it.due = time.Time{}
+		it.setDue(0)
 		it.where = inReady
 		r.ready.push(it)
 	}
 	r.delayed = rest // popped in order, so it is a heap
 	for i, it := range rest {
-		it.heap = i
+		it.more.heap = i
 	}
 }
 
@@ -155,7 +148,7 @@ func (r *routeState) next(early bool) *item {
 	}
 	if early && len(r.delayed) > 0 {
 		it := heap.Pop(&r.delayed).(*item)
-		it.due = time.Time{}
+		it.setDue(0)
 		return it
 	}
 	return nil
@@ -164,7 +157,7 @@ func (r *routeState) next(early bool) *item {
 // take puts a waiting item in flight without its turn.
 func (r *routeState) take(it *item) {
 	if it.where == inDelayed {
-		heap.Remove(&r.delayed, it.heap)
+		heap.Remove(&r.delayed, it.more.heap)
 	}
 	it.where = inFlight // ready and lanes skip it
 	r.flying++
@@ -175,7 +168,7 @@ func (r *routeState) take(it *item) {
 func (r *routeState) forget(it *item) {
 	switch it.where {
 	case inDelayed:
-		heap.Remove(&r.delayed, it.heap)
+		heap.Remove(&r.delayed, it.more.heap)
 	case inFlight:
 		r.flying--
 	}
@@ -183,7 +176,7 @@ func (r *routeState) forget(it *item) {
 		r.retried--
 	}
 	it.where = gone // ready, ages and lanes skip it
-	it.hot = nil
+	it.cool()
 	r.waiting--
 	r.bytes -= int64(it.size)
 	if l := it.lane; l != nil && l.head == it {
@@ -249,20 +242,20 @@ type dueHeap []*item
 func (h dueHeap) Len() int { return len(h) }
 
 func (h dueHeap) Less(i, j int) bool {
-	if c := h[i].due.Compare(h[j].due); c != 0 {
-		return c < 0
+	if a, b := h[i].more.due, h[j].more.due; a != b {
+		return a < b
 	}
 	return h[i].seq < h[j].seq
 }
 
 func (h dueHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].heap, h[j].heap = i, j
+	h[i].more.heap, h[j].more.heap = i, j
 }
 
 func (h *dueHeap) Push(x any) {
 	it := x.(*item)
-	it.heap = len(*h)
+	it.more.heap = len(*h)
 	*h = append(*h, it)
 }
 

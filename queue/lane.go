@@ -54,7 +54,7 @@ func (r *routeState) join(it *item, l *lane) {
 func (r *routeState) demote(l *lane) {
 	it := l.head
 	if it.where == inDelayed {
-		heap.Remove(&r.delayed, it.heap)
+		heap.Remove(&r.delayed, it.more.heap)
 	}
 	it.where = inLane // ready skips it
 	l.head = nil

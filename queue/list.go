@@ -173,7 +173,7 @@ func (q *Queue) Stats() []RouteStats {
 			Paused: r.paused, Stopped: r.stopped, IDs: q.ids.count(r.name), LastError: r.last, Loading: !q.loaded,
 		}
 		if it := r.oldest(); it != nil {
-			s.Oldest = it.accepted
+			s.Oldest = q.clock.time(it.accepted)
 		}
 		switch d := r.dest; {
 		case d == nil && r.waiting+r.dead == 0:
@@ -184,7 +184,9 @@ func (q *Queue) Stats() []RouteStats {
 			s.Destination = d.cfg.Name
 			s.Retrying = r.retried
 			s.Pending = r.waiting - r.retried
-			s.Down, s.NextProbe = d.circuit.open, d.circuit.next
+			if s.Down = d.circuit.open; s.Down {
+				s.NextProbe = q.clock.time(d.circuit.next)
+			}
 		}
 		stats = append(stats, s)
 	}
@@ -233,7 +235,7 @@ func (q *Queue) List(f Filter) (page []Entry, next string, err error) {
 			if it.where == gone || f.Route != "" && it.route.name != f.Route {
 				continue
 			}
-			e := it.entry()
+			e := q.entry(it)
 			if !f.selects(&e) {
 				continue
 			}
@@ -293,16 +295,19 @@ func (f *Filter) selects(e *Entry) bool {
 			strings.Contains(e.Reason, f.Text) || strings.Contains(e.Text, f.Text))
 }
 
-func (it *item) entry() Entry {
+func (q *Queue) entry(it *item) Entry {
 	e := Entry{
-		ID: it.id, Route: it.route.name, Operation: it.op, State: StatePending, InFlight: it.where == inFlight,
-		Accepted: it.accepted, Size: it.size, Attempts: it.attempts(), NextAttempt: it.due,
+		ID: it.id(), Route: it.route.name, Operation: it.op.Value(), State: StatePending, InFlight: it.where == inFlight,
+		Accepted: q.clock.time(it.accepted), Size: int(it.size), Attempts: it.attempts(),
+	}
+	if due := it.due(); due != 0 {
+		e.NextAttempt = q.clock.time(due)
 	}
 	if it.lane != nil {
 		e.Lane, e.WaitsFor = it.lane.key, it.waitsFor()
 	}
-	if n := len(it.history); n > 0 {
-		e.Reason = it.history[n-1].Reason
+	if h := it.history(); len(h) > 0 {
+		e.Reason = h[len(h)-1].Reason
 	}
 	switch d := it.route.dest; {
 	case d == nil:
@@ -318,13 +323,13 @@ func (it *item) entry() Entry {
 // Get returns all of one message. ErrNotFound.
 func (q *Queue) Get(id string) (*Detail, error) {
 	q.mu.Lock()
-	it := q.byID[id]
+	it := q.byID[keyOf(id)]
 	dead := q.buried.byID[id]
 	var d Detail
 	var seq uint64
 	switch {
 	case it != nil:
-		d.Entry, d.History, seq = it.entry(), it.history, it.seq
+		d.Entry, d.History, seq = q.entry(it), it.history(), it.seq
 	case dead != nil:
 		d.Entry = dead.Entry
 	}

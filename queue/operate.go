@@ -29,7 +29,7 @@ func (q *Queue) Replay(ctx context.Context, id string) error {
 	case entry == nil:
 		q.mu.Unlock()
 		return ErrNotFound
-	case busy || q.byID[id] != nil:
+	case busy || q.byID[keyOf(id)] != nil:
 		q.mu.Unlock()
 		return ErrBusy
 	}
@@ -95,7 +95,7 @@ func (q *Queue) release(id string) {
 // delivered.
 func (q *Queue) Drop(ctx context.Context, id string) error {
 	q.mu.Lock()
-	it := q.byID[id]
+	it := q.byID[keyOf(id)]
 	dead := q.buried.byID[id] != nil
 	_, replaying := q.replaying[id]
 	switch {
@@ -111,7 +111,7 @@ func (q *Queue) Drop(ctx context.Context, id string) error {
 	var ok bool
 	if it != nil {
 		recorded = it.recorded()
-		known, ok = q.ids.settle(it.same, id, FateDropped)
+		known, ok = q.ids.settle(it.same(), id, FateDropped)
 		q.end(nil, it)
 	} else {
 		known, ok = q.ids.settle(q.buried.byID[id].same, id, FateDropped)
@@ -275,7 +275,7 @@ func (q *Queue) Flush(_ context.Context, route string) error {
 	r := q.routes[route]
 	r.hasten(true)
 	if d := r.dest; d != nil {
-		d.circuit.next = time.Time{}
+		d.circuit.next = 0
 		d.poke()
 	}
 	return nil

@@ -27,6 +27,9 @@ type Options struct {
 	// to their first attempt; others are read back. Default 64 MiB.
 	HotBytes int64
 
+	// Wall is the wall clock, by which it is noticed that it was set. Default: time.Now.
+	Wall func() time.Time
+
 	// Rand draws from [0,1) for jitter. Default: math/rand/v2.
 	Rand func() float64
 }
@@ -43,6 +46,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.HotBytes == 0 {
 		o.HotBytes = 64 << 20
+	}
+	if o.Wall == nil {
+		o.Wall = time.Now
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
+	"unique"
 )
 
 // ErrNoRoute: no route of this name has or had messages here.
@@ -29,12 +31,12 @@ type Queue struct {
 	mu      sync.Mutex
 	routes  map[string]*routeState
 	dests   map[string]*destState
-	byID    map[string]*item
-	log     []*item // by seq, finished ones included until compacted
-	dropped int     // finished items in log
-	buried  burial  // dead letters
-	hot     int64   // octets of bodies kept in memory
-	early   []*item // accepted while the index is being rebuilt
+	byID    map[idKey]*item
+	log     []*item     // by seq, finished ones included until compacted
+	dropped int         // finished items in log
+	buried  burial      // dead letters
+	hot     int64       // octets of bodies kept in memory
+	early   []earlyItem // accepted while the index is being rebuilt
 	// replaying are the dead letters that a Replay puts back, with the item
 	// once there is one. It is held until the dead letter is gone.
 	replaying map[string]*item
@@ -43,6 +45,14 @@ type Queue struct {
 	scanned   uint64        // up to here the log was read when the index was rebuilt
 	loaded    bool
 	run       *running
+	agenda    agenda
+	clock     clock
+}
+
+// earlyItem is an item that waits to become part of the index.
+type earlyItem struct {
+	*item
+	lane string
 }
 
 // running is what exists while Run does.
@@ -63,11 +73,12 @@ func New(s Store, d Deliverer, opt Options) (*Queue, error) {
 		opt: opt, store: s, deliv: d,
 		routes: map[string]*routeState{},
 		dests:  map[string]*destState{},
-		byID:   map[string]*item{},
+		byID:   map[idKey]*item{},
 		buried: burial{byID: map[string]*deadEntry{}},
 
 		replaying: map[string]*item{},
 		ids:       newIdentities(), complete: make(chan struct{}),
+		agenda: newAgenda(), clock: newClock(opt.Wall),
 	}
 	s.OnCommit(q.committed)
 	return q, nil
@@ -105,7 +116,7 @@ func (q *Queue) Configure(routes []Route, dests []Destination) error {
 	for _, cfg := range dests {
 		d := q.dests[cfg.Name]
 		if d == nil {
-			d = &destState{q: q, wake: make(chan struct{}, 1)}
+			d = &destState{q: q, place: -1, pace: newPace()}
 			q.dests[cfg.Name] = d
 		}
 		d.cfg = cfg
@@ -119,7 +130,6 @@ func (q *Queue) Configure(routes []Route, dests []Destination) error {
 		r.dest.routes = append(r.dest.routes, r)
 	}
 	for _, d := range q.dests {
-		q.start(d)
 		d.poke()
 	}
 	return nil
@@ -140,16 +150,6 @@ func (q *Queue) route(name string) *routeState {
 
 // pausedState prefixes the names of the states that say a route is paused.
 const pausedState = "paused."
-
-// start runs the dispatcher of d while Run does.
-func (q *Queue) start(d *destState) {
-	if q.run == nil || d.started || q.run.ctx.Err() != nil {
-		return
-	}
-	d.started = true
-	run := q.run
-	run.wg.Go(func() { d.dispatch(run) })
-}
 
 // Put accepts a message. It returns nil once the message is durable; from then
 // on it is delivered or becomes a dead letter, whatever happens. The errors are
@@ -175,18 +175,18 @@ func (q *Queue) committed(seq uint64, m *Message) {
 	}
 	q.identify(m)
 	it := q.item(seq, m, len(m.Body))
-	it.laneKey = m.Lane
 	if dead := q.buried.byID[m.ID]; dead != nil && len(dead.mark) > 0 {
-		it.history, it.maybe = dead.mark, true
+		it.setHistory(dead.mark)
+		it.maybe = true
 	}
 	if q.hot+int64(it.size) <= q.opt.HotBytes {
-		it.hot = m
+		it.extra().hot = m
 		q.hot += int64(it.size)
 	}
 	if !q.loaded {
 		// Older messages of the same lane may still be unknown.
-		q.early = append(q.early, it)
-		it.route.coming.add(1, it.size)
+		q.early = append(q.early, earlyItem{it, m.Lane})
+		it.route.coming.add(1, int(it.size))
 		return
 	}
 	q.insert(it, m.Lane)
@@ -197,15 +197,22 @@ func (q *Queue) committed(seq uint64, m *Message) {
 }
 
 func (q *Queue) item(seq uint64, m *Message, size int) *item {
-	return &item{
-		seq: seq, id: m.ID, route: q.route(m.Route), op: m.Operation,
-		accepted: m.Accepted, size: size, first: m.First, same: m.key(),
+	it := &item{
+		seq: seq, key: keyOf(m.ID), route: q.route(m.Route), op: unique.Make(m.Operation),
+		accepted: min(q.clock.at(m.Accepted), q.clock.now()), size: uint32(min(size, math.MaxUint32)), first: m.First,
 	}
+	if it.key[6]&hashed == hashed {
+		it.extra().id = strings.Clone(m.ID)
+	}
+	if !m.Identity.IsZero() {
+		it.extra().same, it.more.known = m.Identity.Key, true
+	}
+	return it
 }
 
 // insert makes an item part of the index.
 func (q *Queue) insert(it *item, lane string) {
-	q.byID[it.id] = it
+	q.byID[it.key] = it
 	q.log = append(q.log, it)
 	it.route.add(it, lane)
 	if d := it.route.dest; d != nil {
@@ -226,10 +233,8 @@ func (q *Queue) Run(ctx context.Context) error {
 
 	q.mu.Lock()
 	q.run = run
-	for _, d := range q.dests {
-		q.start(d)
-	}
 	q.mu.Unlock()
+	run.wg.Go(func() { q.dispatch(run) })
 
 	err := q.Load(ctx)
 	if err == nil {
@@ -303,7 +308,7 @@ func (q *Queue) Load(ctx context.Context) error {
 			return nil // accepted meanwhile: it waits in early
 		}
 		q.scanned = seq
-		if q.buried.byID[m.ID] != nil || q.byID[m.ID] != nil {
+		if q.buried.byID[m.ID] != nil || q.byID[keyOf(m.ID)] != nil {
 			// It was buried, or replayed, and a crash has brought it back.
 			stale = append(stale, seq)
 			return nil
@@ -316,14 +321,12 @@ func (q *Queue) Load(ctx context.Context) error {
 			q.ids.set(&m.Identity, m.ID, m.Route, FateWaiting)
 		}
 		it := q.item(seq, m, size)
-		it.history, it.replied = histories[m.ID], replied[m.ID]
+		it.setHistory(histories[m.ID])
+		it.replied = replied[m.ID]
 		it.maybe = seq <= doubt
-		for _, a := range it.history {
+		for _, a := range it.history() {
 			it.maybe = it.maybe || a.Maybe || a.Open
-			it.due = a.NotBefore
-		}
-		if it.due.Before(time.Now()) {
-			it.due = time.Time{}
+			it.setDue(q.clock.left(&a))
 		}
 		delete(histories, m.ID)
 		q.insert(it, m.Lane)
@@ -346,10 +349,8 @@ func (q *Queue) Load(ctx context.Context) error {
 		r.free()
 	}
 	for _, it := range q.early {
-		lane := it.laneKey
-		it.laneKey = ""
-		it.route.coming.add(-1, -it.size)
-		q.insert(it, lane)
+		it.route.coming.add(-1, -int(it.size))
+		q.insert(it.item, it.lane)
 	}
 	q.early = nil
 	q.loaded = true
@@ -358,7 +359,7 @@ func (q *Queue) Load(ctx context.Context) error {
 		d.poke()
 	}
 	for id := range histories {
-		if q.byID[id] != nil {
+		if q.byID[keyOf(id)] != nil {
 			delete(histories, id)
 		}
 	}

@@ -38,14 +38,14 @@ type Followed struct {
 // while the index is not complete and the message may wait all the same.
 func (q *Queue) Follow(id string) (*Followed, error) {
 	q.mu.Lock()
-	it, dead, loaded := q.byID[id], q.buried.byID[id], q.loaded
+	it, dead, loaded := q.byID[keyOf(id)], q.buried.byID[id], q.loaded
 	f := &Followed{}
 	var seq uint64
 	switch {
 	case it != nil:
 		f.Route, seq = it.route.name, it.seq
-		if it.hot != nil {
-			f.Meta = it.hot.Meta
+		if it.hot() != nil {
+			f.Meta = it.hot().Meta
 		}
 	case dead != nil:
 		f.Route, f.Fate = dead.Route, FateDead
@@ -98,7 +98,7 @@ func (q *Queue) keep(ctx context.Context, it *item, r *Reply) error {
 		}
 		if !told {
 			told = true
-			q.opt.Log.Error("a reply could not be stored; it waits for room", "id", it.id, "route", it.route.name, "err", err)
+			q.opt.Log.Error("a reply could not be stored; it waits for room", "id", it.id(), "route", it.route.name, "err", err)
 			q.mu.Lock()
 			it.route.last = fmt.Sprintf("reply could not be stored: %v", err)
 			q.mu.Unlock()
@@ -120,7 +120,7 @@ func (q *Queue) delivered(run *running, d *destState, it *item, m *Message, n in
 		return
 	}
 	r := *o.Keep
-	r.ID, r.Route = it.id, it.route.name
+	r.ID, r.Route = it.id(), it.route.name
 	switch err := q.keep(run.ctx, it, &r); {
 	case err == nil:
 		q.done(d, it)
@@ -141,7 +141,7 @@ func (q *Queue) delivered(run *running, d *destState, it *item, m *Message, n in
 // answered reports whether the reply of a message that may have been processed is
 // kept: then a crash came before the message could go.
 func (q *Queue) answered(it *item) bool {
-	r, err := q.store.Reply(it.id)
+	r, err := q.store.Reply(it.id())
 	if err != nil {
 		return false
 	}

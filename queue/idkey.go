@@ -1,0 +1,149 @@
+package queue
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+)
+
+// idKey is the id of a message as the index keeps it, in 16 octets: the UUID that
+// it is, or a hash of any other string.
+type idKey [16]byte
+
+// hashed is the version of a UUID that no specification gives out (RFC 9562 §4.2
+// knows 1 to 8): it tells the hash from a UUID.
+const hashed = 0xf0
+
+// keyOf returns the key of an id.
+func keyOf(id string) (k idKey) {
+	if k, ok := parseUUID(id); ok {
+		return k
+	}
+	sum := sha256.Sum256([]byte(id))
+	copy(k[:], sum[:])
+	k[6] |= hashed
+	return k
+}
+
+// parseUUID reads a UUID in the one form that String gives back.
+func parseUUID(id string) (k idKey, ok bool) {
+	if len(id) != 36 || id[8] != '-' || id[13] != '-' || id[18] != '-' || id[23] != '-' {
+		return k, false
+	}
+	var plain [32]byte
+	n := 0
+	for i := range len(id) {
+		switch c := id[i]; {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+		case c >= '0' && c <= '9' || c >= 'a' && c <= 'f':
+			plain[n] = c
+			n++
+		default:
+			return k, false
+		}
+	}
+	_, err := hex.Decode(k[:], plain[:])
+	return k, err == nil && k[6]&hashed != hashed
+}
+
+// String is the UUID.
+func (k idKey) String() string {
+	var b [36]byte
+	hex.Encode(b[:8], k[:4])
+	hex.Encode(b[9:13], k[4:6])
+	hex.Encode(b[14:18], k[6:8])
+	hex.Encode(b[19:23], k[8:10])
+	hex.Encode(b[24:], k[10:])
+	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
+	return string(b[:])
+}
+
+// more is what the index knows of few messages only: of those just accepted, those
+// that were tried, and those with an identity.
+type more struct {
+	id      string // where the key is a hash of it
+	history []AttemptRecord
+	hot     *Message // kept in memory until the first attempt has taken it
+	same    [16]byte // key of Message.Identity
+	known   bool     // there is one
+	due     time.Duration
+	heap    int // index in routeState.delayed
+}
+
+// extra returns what is kept of few messages, made if need be.
+func (it *item) extra() *more {
+	if it.more == nil {
+		it.more = &more{}
+	}
+	return it.more
+}
+
+// id is the id of the message.
+func (it *item) id() string {
+	if it.key[6]&hashed == hashed {
+		return it.more.id
+	}
+	return it.key.String()
+}
+
+// history are the attempts that are remembered; not to be changed.
+func (it *item) history() []AttemptRecord {
+	if it.more == nil {
+		return nil
+	}
+	return it.more.history
+}
+
+func (it *item) setHistory(h []AttemptRecord) {
+	if len(h) > 0 || it.more != nil {
+		it.extra().history = h
+	}
+}
+
+// same is the key of the identity of the message, nil for none.
+func (it *item) same() *[16]byte {
+	if it.more == nil || !it.more.known {
+		return nil
+	}
+	return &it.more.same
+}
+
+// hot is the message itself while it is kept in memory, nil afterwards.
+func (it *item) hot() *Message {
+	if it.more == nil {
+		return nil
+	}
+	return it.more.hot
+}
+
+// cool lets go of the message itself. Q.hot is for the caller to mend.
+func (it *item) cool() {
+	if it.more == nil {
+		return
+	}
+	it.more.hot = nil
+	if x := it.more; x.id == "" && len(x.history) == 0 && !x.known && x.due == 0 {
+		it.more = nil
+	}
+}
+
+// bare lets go of all but the id.
+func (it *item) bare() {
+	if it.more != nil {
+		*it.more = more{id: it.more.id}
+	}
+}
+
+// due is when the next attempt is due, on the clock of the queue; 0 is now.
+func (it *item) due() time.Duration {
+	if it.more == nil {
+		return 0
+	}
+	return it.more.due
+}
+
+func (it *item) setDue(d time.Duration) {
+	if d != 0 || it.more != nil {
+		it.extra().due = d
+	}
+}
