@@ -51,6 +51,7 @@
 //	store.dir/LOCK         flock of the process that has the store
 //	store.dir/store.json   id, epoch, whether the last stop was clean, format
 //	store.dir/jetstream/   GW_IN_00 (accepted messages), GW_DEAD, GW_STATE, GW_ANSWER
+//	store.dir/damaged-*/   files that were found damaged, as they were; nothing here reads or removes them
 //
 // # Concurrency
 //

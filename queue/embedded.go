@@ -104,8 +104,16 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 			s.id.Clean = false
 		}
 	}
+	check := &startCheck{dir: dir, id: &s.id, log: o.Log, observer: o.Observer}
+	if err := check.run(); err != nil {
+		return nil, err
+	}
+	if check.found > 0 {
+		s.id.Clean = false // what says that a message is in doubt may be lost
+	}
 	s.info = Info{ID: s.id.ID, Epoch: s.id.Epoch + 1, Clean: s.id.Clean, Dir: dir, Opened: time.Now(), Durability: o.Durability}
-	s.id.Epoch, s.id.Clean, s.id.Opened = s.info.Epoch, o.Inspect && s.id.Clean, s.info.Opened
+	counts := s.id.Counts
+	s.id.Epoch, s.id.Clean, s.id.Opened, s.id.Counts = s.info.Epoch, o.Inspect && s.id.Clean, s.info.Opened, nil
 	if err := s.id.write(dir); err != nil {
 		return nil, fmt.Errorf("queue: %s: %w", identityName, err)
 	}
@@ -134,7 +142,7 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 		return nil, err
 	}
 	undo = append(undo, s.js.stop)
-	logInfo, err := s.openStreams()
+	logInfo, err := s.openStreams(check.remade, counts)
 	if err != nil {
 		return nil, err
 	}
@@ -165,35 +173,43 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	return s, nil
 }
 
-func (s *Embedded) openStreams() (*streamInfo, error) {
+// openStreams opens the streams or makes them; remade are those to be made around
+// blocks that are there. counts are the records that each had at the last orderly stop.
+func (s *Embedded) openStreams(remade map[string]bool, counts map[string]uint64) (*streamInfo, error) {
+	var octets uint64
+	open := func(name string, most int64, must bool, subjects ...string) (*streamInfo, error) {
+		i, err := s.js.openStream(server.StreamConfig{Name: name, Subjects: subjects, MaxBytes: most}, must && !remade[name])
+		if err == nil {
+			octets += i.State.Bytes
+			s.lost(name, i, counts)
+		}
+		return i, err
+	}
 	// Dead letters may take what the log leaves, so each has its own bound and
 	// used is compared with the sum.
-	info, err := s.js.openStream(server.StreamConfig{Name: streamLog, Subjects: []string{subjectLog + "*"}, MaxBytes: s.limit}, s.id.Streams)
+	info, err := open(streamLog, s.limit, s.id.Streams, subjectLog+"*")
 	if err != nil {
 		return nil, err
 	}
-	dead, err := s.js.openStream(server.StreamConfig{Name: streamDead, Subjects: []string{subjectDead + "*"}, MaxBytes: s.opt.MaxBytes}, s.id.Streams)
-	if err != nil {
+	if _, err := open(streamDead, s.opt.MaxBytes, s.id.Streams, subjectDead+"*"); err != nil {
 		return nil, err
 	}
 	subjects := []string{subjectAttempt + "*", subjectState + "*", subjectMark, subjectGone + "*", subjectKnown + "*", subjectReplyHour + "*"}
-	state, err := s.js.openStream(server.StreamConfig{Name: streamState, Subjects: subjects, MaxBytes: -1}, s.id.Streams)
-	if err != nil {
+	if _, err := open(streamState, -1, s.id.Streams, subjects...); err != nil {
 		return nil, err
 	}
-	reply, err := s.js.openStream(server.StreamConfig{Name: streamReply, Subjects: []string{subjectReply + "*.*"}, MaxBytes: s.opt.MaxBytes}, s.id.Replies)
-	if err != nil {
+	if _, err := open(streamReply, s.opt.MaxBytes, s.id.Replies, subjectReply+"*.*"); err != nil {
 		return nil, err
 	}
-	s.used.Store(int64(info.State.Bytes + dead.State.Bytes + state.State.Bytes + reply.State.Bytes))
+	s.used.Store(int64(octets))
 	return info, nil
 }
 
 // measure learns from the server how much the store holds.
 func (s *Embedded) measure() error {
 	var octets int64
-	for _, name := range []string{streamLog, streamDead, streamState, streamReply} {
-		i, err := s.js.info(name)
+	for _, n := range streamNames {
+		i, err := s.js.info(n.stream)
 		if err != nil {
 			return err
 		}
@@ -201,6 +217,21 @@ func (s *Embedded) measure() error {
 	}
 	s.used.Store(octets)
 	return nil
+}
+
+// counts learns from the server how many records each stream has; of one that it
+// can not tell about the next start knows nothing to compare with.
+func (s *Embedded) counts() map[string]uint64 {
+	counts := map[string]uint64{}
+	for _, n := range streamNames {
+		i, err := s.js.info(n.stream)
+		if err != nil {
+			s.opt.Log.Warn("the records of a stream can not be counted", "kind", n.holds, "err", err)
+			continue
+		}
+		counts[n.stream] = i.State.Messages
+	}
+	return counts
 }
 
 // fail ends the trust in the store, once.
@@ -535,14 +566,17 @@ func (s *Embedded) Close() error {
 	s.commit.close()
 	s.run.Wait()
 	err := s.Err()
+	if err == nil {
+		s.id.Counts = s.counts()
+	}
 	s.js.stop()
 	// The server has written its last; the descriptor is still the first one,
 	// so an error of any write since the start comes up here.
 	if err == nil && s.commit.sync != nil {
 		err = s.commit.sync()
 	}
-	if err == nil && !s.opt.Inspect {
-		s.id.Clean = true
+	if err == nil {
+		s.id.Clean = s.id.Clean || !s.opt.Inspect
 		err = s.id.write(s.dir)
 	}
 	if e := s.syncDone(); err == nil {

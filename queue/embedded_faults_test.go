@@ -85,27 +85,6 @@ func TestIdentityRefused(t *testing.T) {
 	}
 }
 
-// TestStreamGone: a stream that was there once is not made anew in silence.
-func TestStreamGone(t *testing.T) {
-	dir := t.TempDir()
-	s := openStore(t, testOptions(t, dir))
-	put(t, s, message(1))
-	closeStore(t, s)
-	meta := filepath.Join(dir, "jetstream", "$G", "streams", streamLog, "meta.inf")
-	if err := os.WriteFile(meta, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if s, err := OpenEmbedded(testOptions(t, dir)); err == nil || !strings.Contains(err.Error(), streamLog) {
-		if err == nil {
-			_ = s.Close()
-		}
-		t.Errorf("OpenEmbedded: got %v, want an error that names %s", err, streamLog)
-	}
-	if b, err := os.ReadFile(meta); err != nil || string(b) != "{" {
-		t.Errorf("the damaged file was changed: %q, %v", b, err)
-	}
-}
-
 // TestLostIdentity: the messages are worth more than the file beside them.
 func TestLostIdentity(t *testing.T) {
 	dir := t.TempDir()

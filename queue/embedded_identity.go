@@ -24,6 +24,10 @@ type identity struct {
 	Streams bool      `json:"streams"`           // they were made once, so they must be there
 	Replies bool      `json:"replies,omitempty"` // so was the stream of replies, which older stores lack
 	Opened  time.Time `json:"opened"`
+	// Counts are the records of each stream at the last orderly stop.
+	Counts map[string]uint64 `json:"counts,omitempty"`
+
+	lost bool // there was none: it is new, or the one beside the streams is gone
 }
 
 // readIdentity reads store.json. A missing one makes a new identity; what can
@@ -33,7 +37,7 @@ func readIdentity(dir string) (identity, error) {
 	b, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		id, err := uuid.NewV7()
-		return identity{Format: Format, ID: id.String(), Clean: true}, err
+		return identity{Format: Format, ID: id.String(), Clean: true, lost: true}, err
 	}
 	if err != nil {
 		return identity{}, err

@@ -240,6 +240,10 @@ type streamInfo struct {
 		Bytes    uint64 `json:"bytes"`
 		First    uint64 `json:"first_seq"`
 		Last     uint64 `json:"last_seq"`
+		// Lost are numbers that the server knows to have had.
+		Lost *struct {
+			Msgs []uint64 `json:"msgs"`
+		} `json:"lost"`
 	} `json:"state"`
 }
 
@@ -269,7 +273,7 @@ func (j *js) openStream(cfg server.StreamConfig, must bool) (*streamInfo, error)
 	var e *apiError
 	switch {
 	case errors.As(err, &e) && e.Code == codeNotFound && must:
-		return nil, fmt.Errorf("queue: stream %s was in this store and can not be opened; its files were left as they are", cfg.Name)
+		return nil, fmt.Errorf("queue: stream %s was in this store and can not be opened: its files are missing, or can not be read; nothing was changed (restore a backup)", cfg.Name)
 	case errors.As(err, &e) && e.Code == codeNotFound:
 		err = j.call("STREAM.CREATE."+cfg.Name, cfg, nil)
 	case err == nil && (i.Config.MaxBytes != cfg.MaxBytes || !slices.Equal(i.Config.Subjects, cfg.Subjects)):

@@ -26,6 +26,20 @@ type events struct {
 	groups []int
 	errs   []error
 	gaps   [][2]uint64
+	damage []*Damage
+}
+
+func (e *events) Damage(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.damage = append(e.damage, err.(*Damage))
+}
+
+// damaged returns the damage so far.
+func (e *events) damaged() []*Damage {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]*Damage(nil), e.damage...)
 }
 
 func (e *events) Synced(_ time.Duration, n int) {
@@ -138,6 +152,7 @@ type noGaps struct {
 }
 
 func (n noGaps) Gap(from, to uint64)  { n.t.Errorf("gap reported: %d to %d", from, to) }
+func (n noGaps) Damage(err error)     { n.t.Errorf("damage reported: %v", err) }
 func (n noGaps) StoreError(err error) { n.t.Errorf("store error: %v", err) }
 
 func TestEmbeddedContract(t *testing.T) {

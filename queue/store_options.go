@@ -64,6 +64,8 @@ type StoreObserver interface {
 	// Gap reports messages, by their sequence numbers, that were in the log and
 	// can not be read any more, though nothing removed them.
 	Gap(from, to uint64)
+	// Damage reports something else that is not as it was written, a [*Damage].
+	Damage(err error)
 }
 
 type noObserver struct{}
@@ -71,6 +73,7 @@ type noObserver struct{}
 func (noObserver) Synced(time.Duration, int) {}
 func (noObserver) StoreError(error)          {}
 func (noObserver) Gap(uint64, uint64)        {}
+func (noObserver) Damage(error)              {}
 
 func (o StoreOptions) withDefaults() StoreOptions {
 	if o.Durability == "" {

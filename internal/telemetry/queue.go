@@ -68,7 +68,7 @@ func newQueueMetrics() *queueMetrics {
 		}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gateway_store_errors_total",
-			Help: "Errors after which the store is not trusted any more.",
+			Help: "Errors after which the store is not trusted any more, and places in it that are damaged.",
 		}),
 		gaps: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gateway_store_gaps_total",
@@ -100,6 +100,9 @@ func (m *Metrics) Synced(took time.Duration, messages int) {
 
 // StoreError counts an error after which the store is not trusted.
 func (m *Metrics) StoreError(error) { m.queue.errors.Inc() }
+
+// Damage counts a place of the store that is not as it was written.
+func (m *Metrics) Damage(error) { m.queue.errors.Inc() }
 
 // Gap counts a gap in the log, from one sequence number to another.
 func (m *Metrics) Gap(_, _ uint64) { m.queue.gaps.Inc() }
