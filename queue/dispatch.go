@@ -169,7 +169,7 @@ func (d *destState) pick(now time.Duration, early bool) *item {
 	for i := range d.routes {
 		k := (d.turn + i) % len(d.routes)
 		r := d.routes[k]
-		if r.paused {
+		if r.waits() {
 			continue
 		}
 		r.promote(now)
@@ -181,11 +181,14 @@ func (d *destState) pick(now time.Duration, early bool) *item {
 	return nil
 }
 
+// waits reports whether no attempts are made for the route at present.
+func (r *routeState) waits() bool { return r.paused || r.blocked }
+
 // untilDue is how long it is until the first delayed item is due.
 func (d *destState) untilDue(now time.Duration) time.Duration {
 	wait := idleWait
 	for _, r := range d.routes {
-		if !r.paused && len(r.delayed) > 0 {
+		if !r.waits() && len(r.delayed) > 0 {
 			wait = min(wait, max(0, r.delayed[0].due()-now), idleWait-1)
 		}
 	}
@@ -219,7 +222,7 @@ func (d *destState) startProbe(run *running, now time.Duration) time.Duration {
 // nothing waits for is not probed.
 func (d *destState) hasWork() bool {
 	for _, r := range d.routes {
-		if !r.paused && (r.ready.peek() != nil || len(r.delayed) > 0) {
+		if !r.waits() && (r.ready.peek() != nil || len(r.delayed) > 0) {
 			return true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -237,7 +238,7 @@ func (s *Embedded) ScanDead(ctx context.Context, f func(d *DeadLetter, size int)
 		d    *DeadLetter
 		size int
 	}
-	var all []entry
+	all := make(map[string]entry) // the latest of each: a crash can leave the one before it
 	err := s.js.heads(ctx, streamDead, 1, func(r scanned) error {
 		d, whole, err := decodeDead(r.header(headerDead), nil)
 		if err == nil && !whole { // so many attempts that they are in the data
@@ -252,18 +253,17 @@ func (s *Embedded) ScanDead(ctx context.Context, f func(d *DeadLetter, size int)
 			s.opt.Log.Error("a dead letter can not be read", "subject", r.subject, "err", err)
 			return nil
 		}
-		all = append(all, entry{d, bodyOfDead(r.header(headerDead))})
+		all[d.ID] = entry{d, bodyOfDead(r.header(headerDead))}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.d.ID, b.d.ID) })
-	for _, e := range all {
+	for _, id := range slices.Sorted(maps.Keys(all)) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := f(e.d, e.size); err != nil {
+		if err := f(all[id].d, all[id].size); err != nil {
 			return err
 		}
 	}

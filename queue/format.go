@@ -38,7 +38,7 @@ import (
 // as %XX, and an empty one as a single %. ACCEPTED and DIED are nanoseconds
 // since 1970, or % for no time; META, BODY and REPLY are lengths in octets. An
 // OPTION is NAME=VALUE, and one that is not known is passed over: first=1 is
-// Message.First, stops=1 is DeadLetter.Stops, same=KEYANDSUM.UNTIL is
+// Message.First, anew=1 Message.Anew, stops=1 is DeadLetter.Stops, same=KEYANDSUM.UNTIL is
 // Message.Identity. What is kept of messages that are gone stands in records of
 // gw.ids.HOUR, where HOUR is the hour since 1970 before whose end all of it is
 // over, with the route as KEY and knownSize octets for each message. CRC
@@ -167,6 +167,9 @@ func encodeMessage(m *Message) (header string, data []byte, err error) {
 	if m.First {
 		b = append(b, " first=1"...)
 	}
+	if m.Anew {
+		b = append(b, " anew=1"...)
+	}
 	return seal(m.appendIdentity(b), data), data, nil
 }
 
@@ -235,6 +238,8 @@ func (m *Message) option(name, value string) {
 	switch name {
 	case "first":
 		m.First = value == "1"
+	case "anew":
+		m.Anew = value == "1"
 	case "same":
 		m.Identity, _ = parseIdentity(value)
 	}

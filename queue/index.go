@@ -32,6 +32,7 @@ type item struct {
 	// replied: the store keeps an answer with the attempts.
 	replied bool
 	first   bool // Message.First
+	anew    bool // Message.Anew
 }
 
 // where an item is. Invariant, under Queue.mu: an item is in exactly one of
@@ -61,6 +62,8 @@ type routeState struct {
 	cfg     Route
 	dest    *destState // nil: the route is gone and its messages are orphaned
 	paused  bool
+	parted  bool    // the store says that messages of it were moved away
+	blocked bool    // and the log is being read, so that one of them may be found twice
 	ready   fifo    // due, in the order of acceptance as far as retries allow
 	delayed dueHeap // by due
 	ages    fifo    // all, in the order of acceptance; finished ones are skipped lazily

@@ -43,6 +43,11 @@ type Message struct {
 	// First puts the message before all that waits in its lane: it is the dead
 	// letter for which the lane has stood still, replayed.
 	First bool
+
+	// Anew says that a Replay or a Move has put it into the log anew, perhaps on
+	// another route: it holds against an older record of the same id, which only a
+	// crash can have left.
+	Anew bool
 }
 
 // Delivery is the input of one attempt.

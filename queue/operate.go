@@ -21,7 +21,7 @@ import (
 func (q *Queue) Replay(ctx context.Context, id string) error {
 	q.mu.Lock()
 	entry := q.buried.byID[id]
-	_, busy := q.replaying[id]
+	_, busy := q.inHand[id]
 	switch {
 	case !q.loaded:
 		q.mu.Unlock()
@@ -33,9 +33,9 @@ func (q *Queue) Replay(ctx context.Context, id string) error {
 		q.mu.Unlock()
 		return ErrBusy
 	}
-	q.replaying[id] = nil
+	q.inHand[id] = nil
 	q.mu.Unlock()
-	defer q.release(id)
+	defer q.release(id, nil)
 	// A replay that has begun is finished: half of one is a message and its
 	// dead letter.
 	ctx = context.WithoutCancel(ctx)
@@ -52,7 +52,7 @@ func (q *Queue) Replay(ctx context.Context, id string) error {
 		}
 	}
 	m := *dead.Message
-	m.Accepted, m.First = time.Now(), dead.Stops
+	m.Accepted, m.First, m.Anew = time.Now(), dead.Stops, true
 	q.mu.Lock()
 	entry.mark = mark
 	q.mu.Unlock()
@@ -68,13 +68,17 @@ func (q *Queue) Replay(ctx context.Context, id string) error {
 	return nil
 }
 
-// release ends a replay: what it has put back may be sent.
-func (q *Queue) release(id string) {
+// release lets go of a message in hand: what has been put in its new place may
+// be sent, or else old, which is nil for a dead letter, from where it was.
+func (q *Queue) release(id string, old *item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	it := q.replaying[id]
-	delete(q.replaying, id)
+	it := q.inHand[id]
+	delete(q.inHand, id)
 	if it == nil {
+		it = old
+	}
+	if it == nil || it.where != inFlight {
 		return
 	}
 	r := it.route
@@ -97,12 +101,12 @@ func (q *Queue) Drop(ctx context.Context, id string) error {
 	q.mu.Lock()
 	it := q.byID[keyOf(id)]
 	dead := q.buried.byID[id] != nil
-	_, replaying := q.replaying[id]
+	_, held := q.inHand[id]
 	switch {
 	case it == nil && !dead:
 		q.mu.Unlock()
 		return ErrNotFound
-	case replaying || it != nil && it.where == inFlight:
+	case held || it != nil && it.where == inFlight:
 		q.mu.Unlock()
 		return ErrBusy
 	}
@@ -173,38 +177,52 @@ func (q *Queue) each(ctx context.Context, f Filter, do func(context.Context, str
 	if err != nil {
 		return 0, err
 	}
+	var done atomic.Int64
+	err = atOnce(ctx, jobs, func(ctx context.Context, ids []string) error {
+		for _, id := range ids {
+			if ctx.Err() != nil {
+				break
+			}
+			switch err := do(ctx, id); {
+			case err == nil:
+				done.Add(1)
+			case errors.Is(err, ErrNotFound) || errors.Is(err, ErrBusy):
+			default:
+				return err
+			}
+		}
+		return nil
+	})
+	return int(done.Load()), err
+}
+
+// atOnce calls do for every job, for many at once, until one of them fails.
+func atOnce[T any](ctx context.Context, jobs []T, do func(context.Context, T) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	next := make(chan []string)
-	var done atomic.Int64
+	next := make(chan T)
 	var wg sync.WaitGroup
 	for range min(together, len(jobs)) {
 		wg.Go(func() {
-			for ids := range next {
-				for _, id := range ids {
-					if ctx.Err() != nil {
-						break
-					}
-					switch err := do(ctx, id); {
-					case err == nil:
-						done.Add(1)
-					case errors.Is(err, ErrNotFound) || errors.Is(err, ErrBusy):
-					default:
-						cancel(err)
-					}
+			for job := range next {
+				if ctx.Err() != nil {
+					continue
+				}
+				if err := do(ctx, job); err != nil {
+					cancel(err)
 				}
 			}
 		})
 	}
-	for _, ids := range jobs {
+	for _, job := range jobs {
 		if ctx.Err() != nil {
 			break
 		}
-		next <- ids
+		next <- job
 	}
 	close(next)
 	wg.Wait()
-	return int(done.Load()), context.Cause(ctx)
+	return context.Cause(ctx)
 }
 
 // selected returns the ids of the messages that f selects: those of a lane

@@ -103,6 +103,10 @@ type Route struct {
 	MaxMessages int
 	MaxBytes    int64
 
+	// Closed says that the route stores nothing any more: what it has is still
+	// delivered, and nothing is moved to it.
+	Closed bool
+
 	// StopOnDead makes a lane stand still when its head becomes a dead letter,
 	// until that is replayed, which then goes first, or dropped. Default: the
 	// next one goes on.

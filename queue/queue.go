@@ -37,16 +37,17 @@ type Queue struct {
 	buried  burial      // dead letters
 	hot     int64       // octets of bodies kept in memory
 	early   []earlyItem // accepted while the index is being rebuilt
-	// replaying are the dead letters that a Replay puts back, with the item
-	// once there is one. It is held until the dead letter is gone.
-	replaying map[string]*item
-	ids       *identities
-	complete  chan struct{} // closed once the index is
-	scanned   uint64        // up to here the log was read when the index was rebuilt
-	loaded    bool
-	run       *running
-	agenda    agenda
-	clock     clock
+	// inHand are the messages that a Replay or a Move puts elsewhere, with the
+	// item in the new place once there is one. It is held until the old place is
+	// empty.
+	inHand   map[string]*item
+	ids      *identities
+	complete chan struct{} // closed once the index is
+	scanned  uint64        // up to here the log was read when the index was rebuilt
+	loaded   bool
+	run      *running
+	agenda   agenda
+	clock    clock
 }
 
 // earlyItem is an item that waits to become part of the index.
@@ -76,8 +77,8 @@ func New(s Store, d Deliverer, opt Options) (*Queue, error) {
 		byID:   map[idKey]*item{},
 		buried: burial{byID: map[string]*deadEntry{}},
 
-		replaying: map[string]*item{},
-		ids:       newIdentities(), complete: make(chan struct{}),
+		inHand: map[string]*item{},
+		ids:    newIdentities(), complete: make(chan struct{}),
 		agenda: newAgenda(), clock: newClock(opt.Wall),
 	}
 	s.OnCommit(q.committed)
@@ -144,6 +145,9 @@ func (q *Queue) route(name string) *routeState {
 		if v, err := q.store.State(pausedState + name); err == nil && len(v) > 0 {
 			r.paused = true
 		}
+		if v, err := q.store.State(movedState + name); err == nil && len(v) > 0 {
+			r.parted, r.blocked = true, !q.loaded
+		}
 	}
 	return r
 }
@@ -179,6 +183,10 @@ func (q *Queue) committed(seq uint64, m *Message) {
 		it.setHistory(dead.mark)
 		it.maybe = true
 	}
+	if old := q.byID[keyOf(m.ID)]; old != nil && m.Anew {
+		it.takeOver(old)
+		q.end(nil, old)
+	}
 	if q.hot+int64(it.size) <= q.opt.HotBytes {
 		it.extra().hot = m
 		q.hot += int64(it.size)
@@ -190,16 +198,16 @@ func (q *Queue) committed(seq uint64, m *Message) {
 		return
 	}
 	q.insert(it, m.Lane)
-	if _, held := q.replaying[m.ID]; held {
+	if _, held := q.inHand[m.ID]; held {
 		it.route.take(it)
-		q.replaying[m.ID] = it
+		q.inHand[m.ID] = it
 	}
 }
 
 func (q *Queue) item(seq uint64, m *Message, size int) *item {
 	it := &item{
 		seq: seq, key: keyOf(m.ID), route: q.route(m.Route), op: unique.Make(m.Operation),
-		accepted: min(q.clock.at(m.Accepted), q.clock.now()), size: uint32(min(size, math.MaxUint32)), first: m.First,
+		accepted: min(q.clock.at(m.Accepted), q.clock.now()), size: uint32(min(size, math.MaxUint32)), first: m.First, anew: m.Anew,
 	}
 	if it.key[6]&hashed == hashed {
 		it.extra().id = strings.Clone(m.ID)
@@ -308,6 +316,16 @@ func (q *Queue) Load(ctx context.Context) error {
 			return nil // accepted meanwhile: it waits in early
 		}
 		q.scanned = seq
+		if old := q.byID[keyOf(m.ID)]; old != nil && m.Anew && old.where != inFlight {
+			// A crash has brought back the older of its records.
+			stale = append(stale, old.seq)
+			last = seq
+			it := q.item(seq, m, size)
+			it.takeOver(old)
+			q.end(nil, old)
+			q.insert(it, m.Lane)
+			return nil
+		}
 		if q.buried.byID[m.ID] != nil || q.byID[keyOf(m.ID)] != nil {
 			// It was buried, or replayed, and a crash has brought it back.
 			stale = append(stale, seq)
@@ -344,8 +362,15 @@ func (q *Queue) Load(ctx context.Context) error {
 		}
 	}
 
+	if len(stale) == 0 {
+		if err := q.forgetMoves(ctx); err != nil {
+			return err
+		}
+	}
+
 	q.mu.Lock()
 	for _, r := range q.routes {
+		r.blocked = false
 		r.free()
 	}
 	for _, it := range q.early {

@@ -147,5 +147,5 @@ func (q *Queue) answered(it *item) bool {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return r.Route == it.route.name
+	return r.Route == it.route.name || it.anew
 }

@@ -261,14 +261,14 @@ func (q *queueClient) count(ctx context.Context, route string, filters map[strin
 	}
 }
 
-// do makes one request. filters become the body unless they are nil, out is
-// filled in from the answer unless it is. Its errors are problems.
-func (q *queueClient) do(ctx context.Context, method, path string, query url.Values, filters map[string]string, out any) error {
+// do makes one request. what becomes the body unless it is nil, out is filled in
+// from the answer unless it is. Its errors are problems.
+func (q *queueClient) do(ctx context.Context, method, path string, query url.Values, what, out any) error {
 	timeout := askTimeout
 	var body io.Reader
-	if filters != nil {
+	if what != nil {
 		timeout = bulkTimeout
-		b, err := json.Marshal(filters)
+		b, err := json.Marshal(what)
 		if err != nil {
 			return err
 		}
@@ -345,6 +345,8 @@ func (q *queueClient) explain(p *admin.Problem) error {
 		return &problem{fmt.Errorf("the gateway at %s asks for a token%w", q.base, silent{p}), "give it with --token, GATEWAY_ADMIN_TOKEN or admin.token of the configuration (-c FILE)"}
 	case p.Status == http.StatusUnauthorized:
 		return &problem{fmt.Errorf("the gateway at %s does not accept this token%w", q.base, silent{p}), "it is the admin.token that the gateway was started with"}
+	case errors.Is(p, admin.ErrTarget):
+		return &problem{p, "name a route with delivery: queue or sync-then-queue"}
 	case errors.Is(p, admin.ErrNoRoute):
 		return &problem{p, "gateway queue ls shows the routes"}
 	case errors.Is(p, admin.ErrStopped):

@@ -42,6 +42,11 @@ func printRoutes(out io.Writer, routes []admin.RouteStats, now time.Time) error 
 	return w.Flush()
 }
 
+// gone reports whether messages are stored of a route that was removed.
+func gone(r *admin.RouteStats) bool {
+	return r.Destination == "" && r.Orphaned+r.Dead > 0 && !r.Loading
+}
+
 // routeState says what keeps the messages of a route from being sent.
 func routeState(r *admin.RouteStats, now time.Time) string {
 	var s []string
@@ -54,7 +59,7 @@ func routeState(r *admin.RouteStats, now time.Time) string {
 	if r.Stopped > 0 {
 		s = append(s, count(r.Stopped, "key")+" stopped by a dead letter")
 	}
-	if r.Orphaned > 0 {
+	if gone(r) {
 		s = append(s, "route is gone")
 	}
 	if r.Down {

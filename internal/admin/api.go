@@ -16,6 +16,7 @@ var (
 	ErrFull      = errors.New("the store has no room")
 	ErrClosed    = errors.New("the store is closed or has failed")
 	ErrUnknown   = errors.New("whether the change was kept is not known")
+	ErrTarget    = errors.New("nothing can be moved to this route: it is none that stores messages")
 	ErrStopped   = errors.New("this needs a running gateway")
 )
 
@@ -42,6 +43,10 @@ type Queue interface {
 	// ReplayAll and DropAll do so with what a filter selects and return with how many.
 	ReplayAll(ctx context.Context, f Filter) (int, error)
 	DropAll(ctx context.Context, f Filter) (int, error)
+	// Move puts the messages with these ids on another route, MoveAll those that a
+	// filter selects. ErrTarget, ErrFull; ErrNoRoute if the filter's route is none.
+	Move(ctx context.Context, ids []string, to string) (Moved, error)
+	MoveAll(ctx context.Context, f Filter, to string) (Moved, error)
 	// Pause stops the attempts of a route until Resume; Flush makes all its
 	// messages due now. ErrNoRoute.
 	Pause(ctx context.Context, route string) error
@@ -159,6 +164,11 @@ func (noQueue) Replay(context.Context, string) error           { return ErrNoMes
 func (noQueue) Drop(context.Context, string) error             { return ErrNoMessage }
 func (noQueue) ReplayAll(context.Context, Filter) (int, error) { return 0, nil }
 func (noQueue) DropAll(context.Context, Filter) (int, error)   { return 0, nil }
-func (noQueue) Pause(context.Context, string) error            { return ErrNoRoute }
-func (noQueue) Resume(context.Context, string) error           { return ErrNoRoute }
-func (noQueue) Flush(context.Context, string) error            { return ErrNoRoute }
+func (noQueue) Move(_ context.Context, ids []string, _ string) (Moved, error) {
+	return Moved{}, ErrTarget
+}
+
+func (noQueue) MoveAll(context.Context, Filter, string) (Moved, error) { return Moved{}, ErrTarget }
+func (noQueue) Pause(context.Context, string) error                    { return ErrNoRoute }
+func (noQueue) Resume(context.Context, string) error                   { return ErrNoRoute }
+func (noQueue) Flush(context.Context, string) error                    { return ErrNoRoute }

@@ -31,6 +31,7 @@ var (
 	kindBody       = kind{"bad-body", "The body is not valid", http.StatusBadRequest}
 	kindType       = kind{"unsupported-media-type", "The body is not JSON", http.StatusUnsupportedMediaType}
 	kindLarge      = kind{"body-too-large", "The body is too large", http.StatusRequestEntityTooLarge}
+	kindTarget     = kind{"bad-target", "Nothing can be moved to this route", http.StatusConflict}
 	kindBusy       = kind{"message-busy", "The message is being delivered", http.StatusConflict}
 	kindStopped    = kind{"gateway-stopped", "This needs a running gateway", http.StatusConflict}
 	kindLoading    = kind{"store-loading", "The gateway is still reading its store", http.StatusServiceUnavailable}
@@ -44,7 +45,7 @@ var (
 // kinds are all, for the test that compares them with openapi.yaml.
 var kinds = []kind{
 	kindToken, kindHost, kindOrigin, kindPath, kindRoute, kindMessage, kindMethod, kindParameter, kindBody, kindType,
-	kindLarge, kindBusy, kindStopped, kindLoading, kindFull, kindClosed, kindUnknown, kindDamaged, kindUnexpected,
+	kindLarge, kindTarget, kindBusy, kindStopped, kindLoading, kindFull, kindClosed, kindUnknown, kindDamaged, kindUnexpected,
 }
 
 // Problem is a problem document (RFC 9457).
@@ -96,6 +97,7 @@ var reasons = []struct {
 	{ErrNoRoute, kindRoute},
 	{ErrNoMessage, kindMessage},
 	{ErrBusy, kindBusy},
+	{ErrTarget, kindTarget},
 	{ErrCursor, kindParameter},
 	{ErrDamaged, kindDamaged},
 	{ErrFull, kindFull},

@@ -241,16 +241,7 @@ func (a *api) dropAll(c *call) (any, error) {
 
 // counted ends a change of many messages; one that breaks off tells how far it came.
 func (a *api) counted(c *call, action string, f Filter, n int, err error) (any, error) {
-	what := []any{"route", f.Route, "count", n}
-	for _, v := range [][2]string{{"state", f.State}, {"operation", f.Operation}, {"text", f.Text}} {
-		if v[1] != "" {
-			what = append(what, v[0], v[1])
-		}
-	}
-	if !f.Since.IsZero() {
-		what = append(what, "since", f.Since)
-	}
-	a.changed(c, action, err, what...)
+	a.changed(c, action, err, append([]any{"route", f.Route, "count", n}, f.words()...)...)
 	if err != nil {
 		e := *asRefusal(err)
 		e.count = n
@@ -259,18 +250,48 @@ func (a *api) counted(c *call, action string, f Filter, n int, err error) (any, 
 	return Count{n}, nil
 }
 
+// words are the parts of a filter, but for the route, for the log.
+func (f *Filter) words() (what []any) {
+	for _, v := range [][2]string{{"state", f.State}, {"operation", f.Operation}, {"text", f.Text}} {
+		if v[1] != "" {
+			what = append(what, v[0], v[1])
+		}
+	}
+	if !f.Since.IsZero() {
+		what = append(what, "since", f.Since)
+	}
+	return what
+}
+
 // filter reads the body of a change of many messages: one object of strings,
 // no name unknown or twice, nothing behind it. A slip of the fingers must not
 // drop more than was meant.
 func (a *api) filter(c *call) (Filter, error) {
-	f := Filter{Route: c.path("route")}
-	if !utf8.Valid(c.body) {
-		return f, refusef(kindBody, "the body is not UTF-8")
-	}
-	given, err := flatObject(c.body)
+	given, _, err := c.object("")
 	if err != nil {
-		return f, refusef(kindBody, "%v", err)
+		return Filter{}, err
 	}
+	f, err := selection(c.path("route"), given)
+	if err != nil {
+		return f, err
+	}
+	return f, a.sure(f.Route)
+}
+
+// object reads a body that is one object, see flatObject.
+func (c *call) object(list string) (fields map[string]string, listed []string, err error) {
+	if !utf8.Valid(c.body) {
+		return nil, nil, refusef(kindBody, "the body is not UTF-8")
+	}
+	if fields, listed, err = flatObject(c.body, list); err != nil {
+		return nil, nil, refusef(kindBody, "%v", err)
+	}
+	return fields, listed, nil
+}
+
+// selection makes a filter of the fields of a body.
+func selection(route string, given map[string]string) (Filter, error) {
+	f := Filter{Route: route}
 	for name, v := range given {
 		switch name {
 		case "state":
@@ -288,46 +309,57 @@ func (a *api) filter(c *call) (Filter, error) {
 		}
 	}
 	since, hasSince := given["since"]
-	if err := f.check(kindBody, f.State != "", since, hasSince); err != nil {
-		return f, err
-	}
-	if !a.queue().Loaded() {
-		return f, refusef(kindLoading, "the store is still being read, so that not all messages are known")
-	}
-	return f, a.knows(f.Route)
+	return f, f.check(kindBody, f.State != "", since, hasSince)
 }
 
-// flatObject reads a JSON object whose values are strings.
-func flatObject(b []byte) (map[string]string, error) {
+// sure refuses a change of many messages while not all of them are known, and one
+// of a route that has none.
+func (a *api) sure(route string) error {
+	if !a.queue().Loaded() {
+		return refusef(kindLoading, "the store is still being read, so that not all messages are known")
+	}
+	return a.knows(route)
+}
+
+// flatObject reads a JSON object whose values are strings, but for that of list,
+// which is a list of strings.
+func flatObject(b []byte, list string) (fields map[string]string, listed []string, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New("the body is no JSON object")
+		return nil, nil, errors.New("the body is no JSON object")
 	}
-	fields := map[string]string{}
+	fields = map[string]string{}
 	for d.More() {
 		k, err := d.Token()
 		if err != nil {
-			return nil, fmt.Errorf("the body is not JSON: %w", err)
+			return nil, nil, fmt.Errorf("the body is not JSON: %w", err)
 		}
 		name, _ := k.(string) // the decoder lets nothing else pass
+		if _, twice := fields[name]; twice {
+			return nil, nil, fmt.Errorf("%s is given twice", quote(name))
+		}
+		fields[name] = ""
+		if name == list && list != "" {
+			if err := d.Decode(&listed); err != nil {
+				return nil, nil, fmt.Errorf("the value of %s is no list of strings", quote(name))
+			}
+			continue
+		}
 		v, err := d.Token()
 		if err != nil {
-			return nil, fmt.Errorf("the body is not JSON: %w", err)
+			return nil, nil, fmt.Errorf("the body is not JSON: %w", err)
 		}
 		s, ok := v.(string)
 		if !ok {
-			return nil, fmt.Errorf("the value of %s is no string", quote(name))
-		}
-		if _, twice := fields[name]; twice {
-			return nil, fmt.Errorf("%s is given twice", quote(name))
+			return nil, nil, fmt.Errorf("the value of %s is no string", quote(name))
 		}
 		fields[name] = s
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, fmt.Errorf("the body is not JSON: %w", err)
+		return nil, nil, fmt.Errorf("the body is not JSON: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("there is more behind the object")
+		return nil, nil, errors.New("there is more behind the object")
 	}
-	return fields, nil
+	return fields, listed, nil
 }

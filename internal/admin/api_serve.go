@@ -72,6 +72,7 @@ var endpoints = []endpoint{
 	{"POST", "/queues/{route}/flush", nil, false, (*api).flush},
 	{"POST", "/queues/{route}/replay", nil, true, (*api).replayAll},
 	{"POST", "/queues/{route}/drop", nil, true, (*api).dropAll},
+	{"POST", "/queues/move", nil, true, (*api).move},
 	{"GET", "/messages/{id}", nil, false, (*api).show},
 	{"POST", "/messages/{id}/replay", nil, false, (*api).replay},
 	{"DELETE", "/messages/{id}", nil, false, (*api).drop},
@@ -191,7 +192,7 @@ func (a *api) accept(w http.ResponseWriter, r *http.Request, e *endpoint) (*call
 	}
 	if e.body {
 		if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
-			return nil, refusef(kindType, "send the filter as application/json, {} for all messages of the route")
+			return nil, refusef(kindType, "send what is meant as application/json; for a filter {} is all messages of the route")
 		}
 		// Many messages may be changed, one sync of the disk after the other.
 		rc := http.NewResponseController(w)

@@ -69,6 +69,13 @@ func (q *scripted) ReplayAll(_ context.Context, f Filter) (int, error) {
 func (q *scripted) DropAll(_ context.Context, f Filter) (int, error) {
 	return 2, q.note("drop all %+v", f)
 }
+func (q *scripted) Move(_ context.Context, ids []string, to string) (Moved, error) {
+	return Moved{Count: 1, Unknown: ids[1:]}, q.note("move %q to %s", ids, to)
+}
+
+func (q *scripted) MoveAll(_ context.Context, f Filter, to string) (Moved, error) {
+	return Moved{Count: 2, Busy: 1}, q.note("move all %+v to %s", f, to)
+}
 func (q *scripted) Pause(_ context.Context, r string) error  { return q.note("pause %s", r) }
 func (q *scripted) Resume(_ context.Context, r string) error { return q.note("resume %s", r) }
 func (q *scripted) Flush(_ context.Context, r string) error  { return q.note("flush %s", r) }
@@ -158,6 +165,28 @@ func TestAPI(t *testing.T) {
 		{name: "no colon", method: "POST", path: "/queues/orders/drop", body: `{"state" "dead"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body"},
 		{name: "filter not in UTF-8", method: "POST", path: "/queues/orders/drop", body: "{\"text\":\"\xff\"}", header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "UTF-8"},
 		{name: "long filter", method: "POST", path: "/queues/orders/drop", body: long, header: []string{"Content-Type", jsonBody}, status: 413, problem: "body-too-large"},
+
+		{
+			name: "move", method: "POST", path: "/queues/move", body: `{"to":"bills","from":"orders","state":"orphaned","text":"x"}`, header: []string{"Content-Type", jsonBody}, status: 200,
+			did: `move all {Route:orders State:orphaned Operation: Since:0001-01-01 00:00:00 +0000 UTC Text:x After: Limit:0} to bills`, want: `{"count":2,"busy":1,"damaged":0}`,
+		},
+		{
+			name: "move by ids", method: "POST", path: "/queues/move", body: `{"ids":["a","b"],"to":"bills"}`, header: []string{"Content-Type", jsonBody}, status: 200,
+			did: `move ["a" "b"] to bills`, want: `{"count":1,"busy":0,"damaged":0,"unknown":["b"]}`,
+		},
+		{name: "move to nowhere", method: "POST", path: "/queues/move", body: `{"from":"orders"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "to which route"},
+		{name: "move of what", method: "POST", path: "/queues/move", body: `{"to":"bills"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "from or ids"},
+		{name: "move of nothing", method: "POST", path: "/queues/move", body: `{"to":"bills","from":""}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "from or ids"},
+		{name: "move of no ids", method: "POST", path: "/queues/move", body: `{"to":"bills","ids":[]}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "from or ids"},
+		{name: "move of an empty id", method: "POST", path: "/queues/move", body: `{"to":"bills","ids":["a",null]}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "an id is empty"},
+		{name: "move of ids that are none", method: "POST", path: "/queues/move", body: `{"to":"bills","ids":"a"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "no list of strings"},
+		{name: "move of both", method: "POST", path: "/queues/move", body: `{"to":"bills","from":"orders","ids":["a"]}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "exclude each other"},
+		{name: "move of filtered ids", method: "POST", path: "/queues/move", body: `{"to":"bills","ids":["a"],"state":"dead"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "exclude each other"},
+		{name: "move of ids twice", method: "POST", path: "/queues/move", body: `{"to":"bills","ids":["a"],"ids":["b"]}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "twice"},
+		{name: "move to itself", method: "POST", path: "/queues/move", body: `{"to":"orders","from":"orders"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "the same route"},
+		{name: "move from no route", method: "POST", path: "/queues/move", body: `{"to":"bills","from":"odrers"}`, header: []string{"Content-Type", jsonBody}, status: 404, problem: "no-such-route", want: "odrers"},
+		{name: "move by a misspelt filter", method: "POST", path: "/queues/move", body: `{"to":"bills","from":"orders","txt":"a"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: `"txt"`},
+		{name: "move by GET", method: "GET", path: "/queues/move", status: 405, problem: "method-not-allowed", want: "only POST"},
 
 		{name: "no path", method: "GET", path: "/queue", status: 404, problem: "no-such-path"},
 		{name: "root", method: "GET", path: "", status: 404, problem: "no-such-path"},

@@ -37,6 +37,7 @@ var adminErrors = []struct{ ours, theirs error }{
 	{queue.ErrBusy, admin.ErrBusy},
 	{queue.ErrCorrupt, admin.ErrDamaged},
 	{queue.ErrFull, admin.ErrFull},
+	{queue.ErrNoTarget, admin.ErrTarget},
 	{queue.ErrUnknown, admin.ErrUnknown}, // before the errors that it may wrap
 	{queue.ErrClosed, admin.ErrClosed},
 }
@@ -158,6 +159,18 @@ func (a *adminQueue) DropAll(ctx context.Context, f admin.Filter) (int, error) {
 	return n, adminError(err)
 }
 
+// Move implements [admin.Queue].
+func (a *adminQueue) Move(ctx context.Context, ids []string, to string) (admin.Moved, error) {
+	m, err := a.Queue.Move(ctx, ids, to)
+	return admin.Moved(m), adminError(err)
+}
+
+// MoveAll implements [admin.Queue].
+func (a *adminQueue) MoveAll(ctx context.Context, f admin.Filter, to string) (admin.Moved, error) {
+	m, err := a.Queue.MoveAll(ctx, queueFilter(f), to)
+	return admin.Moved(m), adminError(err)
+}
+
 // Pause implements [admin.Queue].
 func (a *adminQueue) Pause(ctx context.Context, route string) error {
 	return adminError(a.Queue.Pause(ctx, route))
@@ -220,11 +233,11 @@ func OpenStopped(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *
 	return &StoppedStore{store: store, api: admin.Local(shown, admin.Options{Log: log})}, nil
 }
 
-// holders are the routes of which messages wait.
+// holders are the routes of which messages wait, or would after a replay.
 func holders(q *queue.Queue) map[string]bool {
 	has := map[string]bool{}
 	for _, st := range q.Stats() {
-		has[st.Route] = st.Pending+st.Retrying+st.Orphaned > 0
+		has[st.Route] = st.Pending+st.Retrying+st.Orphaned+st.Dead > 0
 	}
 	return has
 }

@@ -235,6 +235,7 @@ func (a *App) adopt() {
 	if err := a.depot.configure(a.cfg); err != nil {
 		a.log.Error("routes of the queue", "err", err)
 	}
+	a.depot.tellOrphans()
 }
 
 // Run serves until ctx is cancelled, then drains, and returns once every

@@ -176,7 +176,7 @@ func queueRoutes(cfg *config.Config, has map[string]bool) (routes []queue.Route,
 			Name: r.Name, Destination: name, Retry: retryPolicy(&r.Retry),
 			// The assurance of a route that has turned sync is not that of what it stored.
 			AtMostOnce: r.Stores() && r.Assurance == config.AtMostOnce,
-			StopOnDead: r.OnDead == config.OnDeadStop,
+			StopOnDead: r.OnDead == config.OnDeadStop, Closed: !r.Stores(),
 		})
 		if known[name] {
 			continue

@@ -458,7 +458,7 @@ routes:
 		{Name: "one", Destination: "b", Retry: first},
 		{Name: "two", Destination: "b", Retry: retries, AtMostOnce: true},
 		{Name: "three", Destination: "three", Retry: retries},
-		{Name: "five", Destination: "five", Retry: retries},
+		{Name: "five", Destination: "five", Retry: retries, Closed: true},
 	}
 	wantDests := []queue.Destination{
 		{Name: "b", Failures: 3, Initial: time.Second, Max: 9 * time.Second, Parallel: 7},

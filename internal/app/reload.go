@@ -102,6 +102,7 @@ func (a *App) put(cfg *config.Config) error {
 	a.cfg, a.pools, a.guards = cfg, fresh, guards
 	a.securities.Store(&securities)
 	fresh.watch(a.depot.tell)
+	a.depot.tellOrphans()
 	return nil
 }
 
