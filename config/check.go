@@ -73,6 +73,7 @@ func (l *loader) checkListeners() {
 		if ls.Route != "" && l.route(ls.Route) == nil {
 			l.need(path+".route", fmt.Sprintf("there is no route %s", l.quoted(path+".route", ls.Route)), l.didYouMean(path+".route", ls.Route, l.routeNames()))
 		}
+		l.needIf(ls.H2C && ls.TLS != nil, path+".h2c", "is for listeners without tls", "remove it: over tls clients ask for HTTP/2 by themselves")
 		if ls.TLS != nil {
 			l.checkServerTLS(ls.TLS, path+".tls")
 			l.checkServerFiles(ls.TLS, path+".tls")

@@ -53,7 +53,7 @@ type Listener struct {
 	Protocol Protocol `yaml:"protocol" default:"http"`
 	// TLS is nil for plain text.
 	TLS *ServerTLS `yaml:"tls"`
-	// H2C takes HTTP/2 by prior knowledge. http only.
+	// H2C takes HTTP/2 by prior knowledge. http without TLS only.
 	H2C bool `yaml:"h2c" default:"false"`
 	// Engine reads and writes HTTP/1.1: the gateway's own or net/http. http
 	// only.

@@ -97,6 +97,7 @@ func newTransport(l *config.Listener, s sizes, over *tls.Config, srv proxy.Serve
 		Address:        l.Address,
 		TLS:            over,
 		Route:          l.Route,
+		H2C:            l.H2C,
 		Engine:         engines[l.Engine],
 		Timeouts:       timeouts,
 		MaxConnections: countOr(l.MaxConnections, 1<<30),

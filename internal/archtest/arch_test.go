@@ -97,7 +97,7 @@ var rules = map[string]rule{
 }
 
 // testLibraries may be imported by any package's tests.
-var testLibraries = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "golang.org/x/text"}
+var testLibraries = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "golang.org/x/text", "golang.org/x/net/http2"}
 
 func TestImports(t *testing.T) {
 	for _, p := range packages(t) {

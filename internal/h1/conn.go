@@ -66,6 +66,13 @@ func newConn(s *Server, outer net.Conn) *conn {
 	c.gather.c = c
 	c.state.Store(stateWaiting)
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	if e, ok := outer.(interface{ Early() []byte }); ok {
+		if first := e.Early(); len(first) > 0 {
+			c.in.take()
+			c.in.w = copy(c.in.buf, first)
+			c.state.Store(stateActive)
+		}
+	}
 	return c
 }
 

@@ -165,7 +165,8 @@ func NewServer(opt Options, h Handler) (*Server, error) {
 // Serve takes connections from ln until that fails, waiting where the failure is
 // a temporary one; call it once. A connection of ln may have a method
 // Inner() net.Conn, which returns the one that has the same octets with less in
-// between: it is read and written, the outer one is closed.
+// between: it is read and written, the outer one is closed. One with a method
+// Early() []byte gives what was received already, at most 16 KiB.
 func (s *Server) Serve(ln net.Listener) error {
 	s.open.Go(s.watch)
 	for pause := time.Duration(0); ; {

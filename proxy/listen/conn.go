@@ -16,7 +16,7 @@ import (
 type bounded struct {
 	net.Listener
 	slots chan struct{}
-	tls   *terminator // nil: in the clear
+	entry *entrance // nil: connections are served as they come
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -53,8 +53,8 @@ func (b *bounded) Accept() (net.Conn, error) {
 }
 
 func (b *bounded) accept() (*conn, error) {
-	if b.tls != nil {
-		return b.tls.next(b)
+	if b.entry != nil {
+		return b.entry.next(b)
 	}
 	raw, err := b.take()
 	if err != nil {
@@ -90,8 +90,8 @@ func (b *bounded) admit(c *conn) *conn {
 // wait returns once no goroutine of the listener is left. It is closed, and
 // nobody accepts any more.
 func (b *bounded) wait() {
-	if b.tls != nil {
-		b.tls.open.Wait()
+	if b.entry != nil {
+		b.entry.open.Wait()
 	}
 }
 
@@ -100,8 +100,8 @@ func (b *bounded) Close() error {
 	var err error
 	b.closeOnce.Do(func() {
 		close(b.closing)
-		if b.tls != nil {
-			b.tls.cancel()
+		if b.entry != nil {
+			b.entry.cancel()
 		}
 		err = b.Listener.Close()
 	})
@@ -129,15 +129,24 @@ type conn struct {
 	ln    *bounded
 	once  sync.Once
 	spoke atomic.Bool // something was received
-	watch *lengths    // HTTP only
+	watch *lengths    // HTTP/1.1 under net/http only
+	early []byte      // received before it was served, and not yet read
 
 	tls         bool
+	h2          bool               // it speaks HTTP/2
 	certificate *guard.Certificate // of the peer, verified; nil without
 }
 
 // Read implements [net.Conn].
 func (c *conn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
+	var n int
+	var err error
+	if len(c.early) > 0 {
+		n = copy(p, c.early)
+		c.early = c.early[n:]
+	} else {
+		n, err = c.Conn.Read(p)
+	}
 	if n > 0 {
 		c.spoke.Store(true)
 		if c.watch != nil {
@@ -147,9 +156,16 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Inner is the connection with the same octets: whoever reads and writes it
-// directly closes c all the same.
+// Inner is the connection with the same octets after those of Early: whoever
+// reads and writes it directly closes c all the same.
 func (c *conn) Inner() net.Conn { return c.Conn }
+
+// Early gives away what was received before the connection was served.
+func (c *conn) Early() []byte {
+	early := c.early
+	c.early = nil
+	return early
+}
 
 // Close implements [net.Conn] and gives the place to the next connection.
 func (c *conn) Close() error {

@@ -23,7 +23,7 @@ func inBubble(t *testing.T, opt HTTPOptions, srv serverFunc, test func(t *testin
 			t.Fatal(err)
 		}
 		pipes := memnet.Listen()
-		l.ln = newBounded(pipes, l.opt.MaxConnections)
+		l.use(newBounded(pipes, l.opt.MaxConnections))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- l.Run(ctx) }()

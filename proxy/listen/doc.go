@@ -1,6 +1,6 @@
 // Package listen turns what arrives at a socket into a [proxy.Exchange], hands
-// it to a [proxy.Server], and writes the [proxy.Reply]: over HTTP/1.1 ([HTTP])
-// and as length-prefixed messages over TCP ([Framed]).
+// it to a [proxy.Server], and writes the [proxy.Reply]: over HTTP/1.1 and HTTP/2
+// ([HTTP]), and as length-prefixed messages over TCP ([Framed]).
 //
 // It owns sockets, connections and their time-outs. It does not look into
 // messages, does not route, and retries nothing.
@@ -43,17 +43,30 @@
 // sends close_notify has closed its sending side, as by a FIN. Closing sends
 // close_notify, except where it would make a reply that was cut look whole.
 //
+// # HTTP/2
+//
+// It is net/http whatever the engine. With TLS the protocol that was agreed on
+// decides, with HTTPOptions.H2C the first octets of a connection do; they are
+// not lost for HTTP/1.1. A stream is an exchange: when it is reset the caller has
+// left, and a reply that cannot be completed resets it. Reading a body ends in
+// io.ErrUnexpectedEOF when it breaks off or has another length than announced. A
+// head is refused where HTTP/1.1, which nodes speak, would read something else.
+//
 // # Limits against a hostile peer
 //
 // Number of connections (more wait in the socket's backlog), size of a head and
 // of a message, time for a head, silence inside and between messages, time per
 // write, requests under way and octets in memory per framed connection (four
 // times Buffer). The length of a frame is judged before anything is allocated,
-// and memory grows with what arrives.
+// and memory grows with what arrives. Over HTTP/2 also: streams of a connection
+// (100), exchanges of a listener (MaxConnections), octets of bodies that nobody
+// has read (256 KiB a stream, 1 MiB a connection), frames that carry no message
+// (1000 at once and 100/s), and exchanges that a client gives up (after 100 the
+// connection ends with what is under way).
 //
 // # Specifications
 //
-// RFC 8446 and RFC 5246 (TLS), by crypto/tls; RFC 9112 (HTTP/1.1), RFC 9110
+// RFC 9113 and RFC 7541 (HTTP/2), by net/http; RFC 8446 and RFC 5246 (TLS), by crypto/tls; RFC 9112 (HTTP/1.1), RFC 9110
 // §10.1.1 (Expect), §15.3.5 (204). Refusals of
 // broken heads are those of net/http: 400, 431, 501 and 505, with the
 // connection closed. Deviations, all of net/http: LF alone ends a line of a

@@ -64,8 +64,8 @@ func (l *Framed) Listen() error {
 		return err
 	}
 	if l.opt.TLS != nil {
-		ln.tls = newTerminator(l.opt.Name, l.opt.Timeouts, l.opt.Log)
-		ln.tls.set(l.opt.TLS)
+		ln.entry = newEntrance(l.opt.Name, l.opt.Timeouts, l.opt.Log)
+		ln.entry.set(l.opt.TLS)
 	}
 	l.ln = ln
 	return nil
@@ -74,8 +74,8 @@ func (l *Framed) Listen() error {
 // SetTLS changes FramedOptions.TLS for connections that are made from now on;
 // call it after Listen. A listener without TLS stays so.
 func (l *Framed) SetTLS(cfg *tls.Config) {
-	if l.ln.tls != nil {
-		l.ln.tls.set(cfg)
+	if l.opt.TLS != nil {
+		l.ln.entry.set(cfg)
 	}
 }
 

@@ -6,15 +6,17 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync"
 
 	"soapway/proxy"
 )
 
-// HTTP is a listener for HTTP/1.1.
+// HTTP is a listener for HTTP/1.1 and, where clients can ask for it, HTTP/2.
 type HTTP struct {
 	opt    HTTPOptions
 	ln     *bounded
 	engine engine
+	h2     *h2 // nil where nobody can ask for it
 
 	cut   context.Context // done when the drain is to end before its time
 	cutIt context.CancelFunc
@@ -42,6 +44,9 @@ func NewHTTP(opt HTTPOptions, srv proxy.Server) (*HTTP, error) {
 	}
 	l := &HTTP{opt: opt}
 	l.cut, l.cutIt = context.WithCancel(context.Background())
+	if opt.TLS != nil || opt.H2C {
+		l.h2 = newH2(opt, srv)
+	}
 	if opt.Engine == Std {
 		l.engine = newStd(opt, srv)
 		return l, nil
@@ -60,20 +65,28 @@ func (l *HTTP) Listen() error {
 	if err != nil {
 		return err
 	}
-	if l.opt.TLS != nil {
-		ln.tls = newTerminator(l.opt.Name, l.opt.Timeouts, l.opt.Log)
-		ln.tls.http = true
-		ln.tls.set(l.opt.TLS)
+	l.use(ln)
+	return nil
+}
+
+// use makes ln the socket of the listener.
+func (l *HTTP) use(ln *bounded) {
+	if l.h2 != nil {
+		ln.entry = newEntrance(l.opt.Name, l.opt.Timeouts, l.opt.Log)
+		ln.entry.http = true
+		ln.entry.sniffs = l.opt.H2C
+		if l.opt.TLS != nil {
+			ln.entry.set(l.opt.TLS)
+		}
 	}
 	l.ln = ln
-	return nil
 }
 
 // SetTLS changes HTTPOptions.TLS for connections that are made from now on; call
 // it after Listen. A listener without TLS stays so.
 func (l *HTTP) SetTLS(cfg *tls.Config) {
-	if l.ln.tls != nil {
-		l.ln.tls.set(cfg)
+	if l.opt.TLS != nil {
+		l.ln.entry.set(cfg)
 	}
 }
 
@@ -103,20 +116,38 @@ func (l *HTTP) Cut() { l.cutIt() }
 // rest: their context ends with [ErrShutdown]. It returns once no goroutine of
 // its own is left; nil means a clean stop. Call it once, after Listen.
 func (l *HTTP) Run(ctx context.Context) error {
-	served := make(chan error, 1)
-	go func() { served <- l.engine.serve(l.ln) }()
+	engines := []engine{l.engine}
+	if l.h2 != nil {
+		engines = append(engines, l.h2)
+	}
+	served := make(chan error, len(engines))
+	for _, e := range engines {
+		go func() { served <- e.serve(l.ln) }()
+	}
+	left := len(engines)
 	var err error
 	select {
 	case err = <-served:
+		left--
 		l.ln.Close()
 	case <-ctx.Done():
 		drain, cancel := context.WithTimeout(l.cut, max(l.opt.Drain, 0))
 		l.ln.Close()
-		l.engine.drain(drain, l.ln)
+		var drains sync.WaitGroup
+		for _, e := range engines {
+			drains.Go(func() { e.drain(drain, l.ln) })
+		}
+		drains.Wait()
 		cancel()
-		err = <-served
 	}
-	l.engine.stop()
+	for range left {
+		if e := <-served; err == nil {
+			err = e
+		}
+	}
+	for _, e := range engines {
+		e.stop()
+	}
 	l.ln.wait()
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) && ctx.Err() != nil {
 		return nil

@@ -78,14 +78,20 @@ type HTTPOptions struct {
 	// listener. Default: in the clear.
 	TLS *tls.Config
 
-	// Engine, see there. Default Fast.
+	// H2C takes HTTP/2 by prior knowledge (RFC 9113 §3.3). It has no use with
+	// TLS, where clients choose by ALPN.
+	H2C bool
+
+	// Engine, see there. It is for HTTP/1.1: HTTP/2 is always net/http. Default
+	// Fast.
 	Engine Engine
 
 	// Timeouts, see there.
 	Timeouts Timeouts
 
 	// MaxConnections bounds the open connections; more wait in the backlog of
-	// the socket until one closes. Default 10000.
+	// the socket until one closes. It also bounds the exchanges under way over
+	// HTTP/2; further ones are answered with 503. Default 10000.
 	MaxConnections int
 
 	// HeaderBytes bounds a request head; a larger one is answered with 431.
@@ -124,6 +130,9 @@ func (o HTTPOptions) validate() error {
 	}
 	if o.MaxConnections < 1 {
 		errs = append(errs, fmt.Errorf("option MaxConnections: got %d, want at least 1", o.MaxConnections))
+	}
+	if o.H2C && o.TLS != nil {
+		errs = append(errs, errors.New("option H2C: got it beside TLS"))
 	}
 	if o.HeaderBytes < 1 {
 		errs = append(errs, fmt.Errorf("option HeaderBytes: got %d, want at least 1", o.HeaderBytes))

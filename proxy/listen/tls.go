@@ -7,9 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,111 +55,51 @@ func TLSConfig(opt TLSOptions) (*tls.Config, error) {
 // waits for a peer that does not read.
 const closeFor = time.Second
 
-// A terminator makes connections of TLS of those that a socket accepts. Each
-// handshake has a goroutine of its own, so that a client that says nothing keeps
-// nobody waiting.
-type terminator struct {
-	name     string
-	timeouts Timeouts // Header is that of a handshake
-	http     bool
-	log      *slog.Logger
+// protocols are those of an HTTP listener, in the order in which it likes them
+// (RFC 7301). HTTP/2 is "h2", see RFC 9113 §3.2.
+var protocols = []string{protocolH2, "http/1.1"}
 
-	// present is for the connections to come. Each configuration makes session
-	// tickets of its own, so that a client whose certificate an earlier one has
-	// verified must show it again.
-	present atomic.Pointer[tls.Config]
-
-	ctx    context.Context // of all handshakes
-	cancel context.CancelFunc
-	once   sync.Once
-	open   sync.WaitGroup // goroutines
-	ready  chan accepted
-}
-
-// accepted is what one call of accept returns.
-type accepted struct {
-	c   *conn
-	err error
-}
-
-func newTerminator(name string, timeouts Timeouts, log *slog.Logger) *terminator {
-	t := &terminator{name: name, timeouts: timeouts, log: log, ready: make(chan accepted)}
-	t.ctx, t.cancel = context.WithCancel(context.Background())
-	return t
-}
+const protocolH2 = "h2"
 
 // set makes cfg the configuration of the connections to come.
-func (t *terminator) set(cfg *tls.Config) {
+func (e *entrance) set(cfg *tls.Config) {
 	own := cfg.Clone()
-	if t.http {
-		own.NextProtos = []string{"http/1.1"}
+	if e.http {
+		own.NextProtos = protocols
 	}
-	t.present.Store(own)
+	e.present.Store(own)
 }
 
-// next returns the next connection whose handshake is done.
-func (t *terminator) next(b *bounded) (*conn, error) {
-	t.once.Do(func() { t.open.Go(func() { t.acceptAll(b) }) })
-	select {
-	case a := <-t.ready:
-		return a.c, a.err
-	case <-b.closing:
-		return nil, net.ErrClosed
-	}
-}
-
-// acceptAll accepts until the socket is closed or broken. After an error it goes
-// on when that was taken, which whoever accepts does in its own time.
-func (t *terminator) acceptAll(b *bounded) {
-	for {
-		raw, err := b.take()
-		if err == nil {
-			t.open.Go(func() { t.shake(b, raw) })
-			continue
-		}
-		select {
-		case t.ready <- accepted{err: err}:
-		case <-b.closing:
-			return
-		}
-	}
-}
-
-// shake makes a connection of raw, or closes it.
-func (t *terminator) shake(b *bounded, raw net.Conn) {
-	ctx, cancel := context.WithTimeout(t.ctx, t.timeouts.Header)
-	defer cancel()
-	over := tls.Server(raw, t.present.Load())
+// shake makes a connection of TLS of c.
+func (e *entrance) shake(ctx context.Context, c *conn) error {
+	raw := c.Conn
+	over := tls.Server(raw, e.present.Load())
 	if err := over.HandshakeContext(ctx); err != nil {
-		t.refused(ctx, raw, err)
-		raw.Close()
-		<-b.slots
-		return
+		e.refused(ctx, c, err)
+		return err
 	}
-	c := &conn{Conn: &secured{Conn: over, patience: t.timeouts.BodyIdle}, tls: true}
-	if state := over.ConnectionState(); len(state.VerifiedChains) > 0 {
+	state := over.ConnectionState()
+	c.Conn, c.tls = &secured{Conn: over, patience: e.timeouts.BodyIdle}, true
+	c.h2 = state.NegotiatedProtocol == protocolH2
+	if len(state.VerifiedChains) > 0 {
 		c.certificate = guard.NewCertificate(state.PeerCertificates[0])
 	}
-	b.admit(c)
-	select {
-	case t.ready <- accepted{c: c}:
-	case <-b.closing:
-		c.Close()
-	}
+	return nil
 }
 
 // refused tells what was wrong with a handshake: the log, and a client that
 // speaks HTTP in the clear.
-func (t *terminator) refused(ctx context.Context, raw net.Conn, err error) {
+func (e *entrance) refused(ctx context.Context, c *conn, err error) {
+	raw := c.Conn
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = ctx.Err()
-	case t.ctx.Err() != nil, errors.Is(err, io.EOF):
+	case e.ctx.Err() != nil, errors.Is(err, io.EOF):
 		return // our own end, or one who only looked whether somebody listens
 	}
-	t.log.Info("TLS handshake failed", "listener", t.name, "client", raw.RemoteAddr().String(), "err", err)
+	e.log.Info("TLS handshake failed", "listener", e.name, "client", c.RemoteAddr().String(), "err", err)
 	head, ok := errors.AsType[tls.RecordHeaderError](err)
-	if !ok || head.Conn == nil || !t.http || !startsRequest(head.RecordHeader) {
+	if !ok || head.Conn == nil || !e.http || !startsRequest(head.RecordHeader) {
 		return
 	}
 	const text = "This port speaks TLS: use https.\n"
@@ -171,7 +108,7 @@ func (t *terminator) refused(ctx context.Context, raw net.Conn, err error) {
 	// What the client has sent and nobody read would reset the connection, and
 	// the answer might be lost.
 	if half, ok := raw.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-		stop := context.AfterFunc(t.ctx, func() { raw.SetDeadline(past) })
+		stop := context.AfterFunc(e.ctx, func() { raw.SetDeadline(past) })
 		defer stop()
 		io.CopyN(io.Discard, raw, drainMost)
 	}

@@ -269,7 +269,8 @@ func TestTLSClients(t *testing.T) {
 	}
 }
 
-// TLS 1.1 is refused; of the protocols that a client offers it is HTTP/1.1.
+// TLS 1.1 is refused; of the protocols that a client offers it is HTTP/2 or
+// HTTP/1.1, and none where messages are framed.
 func TestTLSVersionAndProtocol(t *testing.T) {
 	ours := newAuthority(t, "ours")
 	for _, k := range kinds() {
@@ -281,15 +282,22 @@ func TestTLSVersionAndProtocol(t *testing.T) {
 			if c, _ := dialTLS(t, addr, old); c.Handshake() == nil {
 				t.Error("TLS 1.1 was taken")
 			}
-			want := "http/1.1"
-			if k.name == "framed" {
-				want = ""
-			}
-			cfg := ours.client(nil, inAnHour)
-			cfg.NextProtos = []string{"h2", "http/1.1"}
-			c, r := dialTLS(t, addr, cfg)
-			if answer, err := k.call(c, r, "<x/>"); answer != "<x/>" || c.ConnectionState().NegotiatedProtocol != want {
-				t.Errorf("got %q, %v, protocol %q", answer, err, c.ConnectionState().NegotiatedProtocol)
+			for offer, want := range map[string]string{"http/1.1": "http/1.1", "http/1.1 h2": "h2", "": ""} {
+				if k.name == "framed" {
+					want = ""
+				}
+				cfg := ours.client(nil, inAnHour)
+				cfg.NextProtos = strings.Fields(offer)
+				c, r := dialTLS(t, addr, cfg)
+				if err := c.Handshake(); err != nil || c.ConnectionState().NegotiatedProtocol != want {
+					t.Errorf("offer %q: got %v, protocol %q", offer, err, c.ConnectionState().NegotiatedProtocol)
+				}
+				if want == "h2" {
+					continue
+				}
+				if answer, err := k.call(c, r, "<x/>"); answer != "<x/>" {
+					t.Errorf("offer %q: got %q, %v", offer, answer, err)
+				}
 			}
 		})
 	}
