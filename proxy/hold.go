@@ -38,8 +38,9 @@ func (c *call) tryThenEnqueue() (*Reply, error) {
 	c.tries.end()
 	c.doubt = doubt
 	reply, storeErr := c.enqueue()
-	if storeErr != nil && doubt {
-		// A refusal would promise that nothing was delivered.
+	if storeErr != nil && doubt && !errors.Is(storeErr, ErrStoreUnknown) {
+		// A refusal would promise that nothing was delivered; that nobody knows
+		// whether it is stored promises nothing.
 		return nil, err
 	}
 	return reply, storeErr

@@ -41,24 +41,26 @@ func TestSyncThenQueue(t *testing.T) {
 		name    string
 		maybe   bool // at-least-once
 		nodes   []answer
-		full    bool // the store
+		store   error // of the store
 		status  int
 		stored  bool
 		doubt   bool
 		outcome Outcome
 	}{
-		{"answered", true, []answer{wait(time.Second)}, false, 200, false, false, OutcomeAnswered},
-		{"fault", true, []answer{always(respond(500, "text/xml; charset=utf-8", fault11), nil)}, false, 500, false, false, OutcomeFault},
-		{"not SOAP", true, []answer{always(respond(503, "text/html", "<p>"), nil)}, false, 500, false, false, OutcomeFailed},
-		{"not sent", false, []answer{notSent}, false, 202, true, false, OutcomeStored},
-		{"not sent to any", false, []answer{notSent, notSent}, false, 202, true, false, OutcomeStored},
-		{"not sent to one", false, []answer{notSent, wait(0)}, false, 200, false, false, OutcomeAnswered},
-		{"no answer, at least once", true, []answer{wait(time.Hour)}, false, 202, true, true, OutcomeStored},
-		{"no answer, at most once", false, []answer{wait(time.Hour)}, false, 500, false, false, OutcomeFailed},
-		{"broken answer, at least once", true, []answer{broken}, false, 202, true, true, OutcomeStored},
-		{"broken answer, at most once", false, []answer{broken}, false, 500, false, false, OutcomeFailed},
-		{"store full", true, []answer{notSent}, true, 503, false, false, OutcomeBusy},
-		{"store full after no answer", true, []answer{wait(time.Hour)}, true, 500, false, false, OutcomeFailed},
+		{"answered", true, []answer{wait(time.Second)}, nil, 200, false, false, OutcomeAnswered},
+		{"fault", true, []answer{always(respond(500, "text/xml; charset=utf-8", fault11), nil)}, nil, 500, false, false, OutcomeFault},
+		{"not SOAP", true, []answer{always(respond(503, "text/html", "<p>"), nil)}, nil, 500, false, false, OutcomeFailed},
+		{"not sent", false, []answer{notSent}, nil, 202, true, false, OutcomeStored},
+		{"not sent to any", false, []answer{notSent, notSent}, nil, 202, true, false, OutcomeStored},
+		{"not sent to one", false, []answer{notSent, wait(0)}, nil, 200, false, false, OutcomeAnswered},
+		{"no answer, at least once", true, []answer{wait(time.Hour)}, nil, 202, true, true, OutcomeStored},
+		{"no answer, at most once", false, []answer{wait(time.Hour)}, nil, 500, false, false, OutcomeFailed},
+		{"broken answer, at least once", true, []answer{broken}, nil, 202, true, true, OutcomeStored},
+		{"broken answer, at most once", false, []answer{broken}, nil, 500, false, false, OutcomeFailed},
+		{"store full", true, []answer{notSent}, ErrStoreBusy, 503, false, false, OutcomeBusy},
+		{"store unsure", true, []answer{notSent}, ErrStoreUnknown, 503, false, false, OutcomeUnknown},
+		{"store unsure after no answer", true, []answer{wait(time.Hour)}, ErrStoreUnknown, 503, false, false, OutcomeUnknown},
+		{"store full after no answer", true, []answer{wait(time.Hour)}, ErrStoreBusy, 500, false, false, OutcomeFailed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -68,10 +70,7 @@ func TestSyncThenQueue(t *testing.T) {
 					n.answer = a
 					nodes = append(nodes, n)
 				}
-				s := &shelf{}
-				if tt.full {
-					s.err = ErrStoreBusy
-				}
+				s := &shelf{err: tt.store}
 				seen := &observed{}
 				r := Route{Name: "r", Backend: &Backend{Name: "b", Nodes: nodes, Answer: time.Hour}, Delivery: SyncThenQueue, Hold: 10 * time.Second, StoreMaybe: tt.maybe}
 				h := NewHandler(mustCompile(t, TableOptions{Routes: []Route{r}}), Options{Enqueuer: s, Observer: seen})

@@ -51,6 +51,8 @@ type backend struct {
 	framed int            // octets of the length; 0 = HTTP
 	silent atomic.Int64   // nanoseconds a hang lasts
 	raw    func(net.Conn) // takes whole connections instead, if set
+	chaos  *chaos         // stands between the gateway and this, if set
+	gate   gate           // closed while it is frozen
 
 	mu     sync.Mutex
 	rnd    *rand.Rand
@@ -71,27 +73,105 @@ func newBackend(t testing.TB, rec *recorder, seed uint64, route string) *backend
 	if route == framedRoute {
 		b.framed = 4
 	}
-	for range 200 {
-		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000)))
-		if err == nil {
-			b.addr = ln.Addr().String()
-			ln.Close()
-			break
-		}
-	}
-	if b.addr == "" {
-		t.Fatal("no free port for a backend")
-	}
+	b.addr = closedPort(t)
 	t.Cleanup(b.down)
 	return b
 }
 
+// closedPort returns an address of this machine on which nobody listens.
+func closedPort(t testing.TB) string {
+	t.Helper()
+	for range 200 {
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000)))
+		if err == nil {
+			defer ln.Close()
+			return ln.Addr().String()
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
 // url is that of the node.
 func (b *backend) url(path string) string {
-	if b.framed > 0 {
-		return fmt.Sprintf("framed://%s?length=%d", b.addr, b.framed)
+	addr := b.addr
+	if b.chaos != nil {
+		addr = b.chaos.addr
 	}
-	return "http://" + b.addr + path
+	if b.framed > 0 {
+		return fmt.Sprintf("framed://%s?length=%d", addr, b.framed)
+	}
+	return "http://" + addr + path
+}
+
+// freeze makes the backend stand still as a process does that is stopped: the
+// system goes on taking connections and octets for it, and it looks at nothing.
+func (b *backend) freeze() {
+	b.rec.breach(b.route, "backend of "+b.route+" frozen")
+	b.gate.shut()
+}
+
+func (b *backend) thaw() {
+	b.rec.breach(b.route, "backend of "+b.route+" goes on")
+	b.gate.open()
+}
+
+// abandoned reports whether whoever sent what comes by c has given it up.
+func (b *backend) abandoned(c net.Conn) bool {
+	return hungUp(c) || b.chaos != nil && b.chaos.abandoned(c.RemoteAddr())
+}
+
+// A gate is open until it is shut.
+type gate struct {
+	mu     sync.Mutex
+	closed chan struct{} // nil while it is open
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed == nil {
+		g.closed = make(chan struct{})
+	}
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed != nil {
+		close(g.closed)
+		g.closed = nil
+	}
+}
+
+// pass waits until the gate is open.
+func (g *gate) pass(ctx context.Context) {
+	for {
+		g.mu.Lock()
+		closed := g.closed
+		g.mu.Unlock()
+		if closed == nil {
+			return
+		}
+		select {
+		case <-closed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// gated is a connection whose reader stops at a gate.
+type gated struct {
+	net.Conn
+	ctx  context.Context
+	gate *gate
+}
+
+func (g gated) Read(p []byte) (int, error) {
+	n, err := g.Conn.Read(p)
+	g.gate.pass(g.ctx)
+	return n, err
 }
 
 func (b *backend) act(s script) {
@@ -180,7 +260,7 @@ func (b *backend) draw(body []byte) behaviour {
 
 // serve reads requests of one connection and answers them.
 func (b *backend) serve(ctx context.Context, c net.Conn) {
-	r := bufio.NewReaderSize(c, 64<<10)
+	r := bufio.NewReaderSize(gated{c, ctx, &b.gate}, 64<<10)
 	for {
 		req, err := http.ReadRequest(r)
 		if err != nil {
@@ -192,7 +272,7 @@ func (b *backend) serve(ctx context.Context, c net.Conn) {
 			ID: req.Header.Get("Gateway-Message-Id"), Attempt: req.Header.Get("Gateway-Attempt"),
 			Marked: req.Header.Get("Gateway-Possible-Duplicate") == "true",
 		}
-		place := b.rec.arrived(x)
+		place := b.rec.arrived(x, func() bool { return b.abandoned(c) })
 		if err != nil {
 			b.rec.answered(place, cut, err.Error())
 			return
@@ -216,6 +296,7 @@ func (b *backend) answer(ctx context.Context, c net.Conn, place int, do behaviou
 		wait(ctx, 30*time.Millisecond)
 		fallthrough
 	case takes:
+		b.gate.pass(ctx)
 		b.rec.answered(place, taken, "200")
 		return b.write(c, http.StatusOK, "text/xml; charset=utf-8", replyEnvelope)
 	case nothings:
@@ -270,7 +351,7 @@ func (b *backend) write(c net.Conn, status int, kind, body string) bool {
 
 // serveFrames does the same for frames. They say no route and bear no mark.
 func (b *backend) serveFrames(ctx context.Context, c net.Conn) {
-	r := frame.NewReader(c, b.framed, 1<<20, 64<<10)
+	r := frame.NewReader(gated{c, ctx, &b.gate}, b.framed, 1<<20, 64<<10)
 	for {
 		if r.Wait() != nil {
 			return
@@ -279,7 +360,7 @@ func (b *backend) serveFrames(ctx context.Context, c net.Conn) {
 			return
 		}
 		body, err := io.ReadAll(r)
-		place := b.rec.arrived(receipt{Key: keyOf(body), Hash: hashOf(body), Route: framedRoute, Unmarkable: true})
+		place := b.rec.arrived(receipt{Key: keyOf(body), Hash: hashOf(body), Route: framedRoute, Unmarkable: true}, func() bool { return b.abandoned(c) })
 		if err != nil {
 			b.rec.answered(place, cut, err.Error())
 			return

@@ -26,6 +26,10 @@ func got(key string, at int, f fate) receipt {
 
 func (x receipt) marked() receipt { x.Marked = true; return x }
 
+func (x receipt) late() receipt { x.Late = true; return x }
+
+func (x receipt) saying(answer string) receipt { x.Answer = answer; return x }
+
 func TestCheck(t *testing.T) {
 	killed := func(at int) []breach { return []breach{{At: time.Duration(at) * sec, What: "kill -9"}} }
 	tests := []struct {
@@ -171,7 +175,7 @@ func TestCheck(t *testing.T) {
 		{
 			name: "the answer was lost and the repeat has no mark",
 			h:    history{Ops: []op{ok("a", 0, 1)}, Receipts: []receipt{got("a", 1, lost), got("a", 2, taken)}},
-			want: "1/0/0 1 dead 0", bad: []string{"unmarked_duplicates a"},
+			want: "1/0/0 1 dead 0", bad: []string{"unmarked a"},
 		},
 		{
 			name: "the answer was lost and the repeat has its mark",
@@ -184,7 +188,7 @@ func TestCheck(t *testing.T) {
 				Ops:      []op{ok("a", 0, 1)},
 				Receipts: []receipt{got("a", 1, lost), got("a", 2, declined).marked(), got("a", 3, declined), got("a", 4, taken)},
 			},
-			want: "1/0/0 1 dead 0", bad: []string{"unmarked_duplicates a", "unmarked_duplicates a"},
+			want: "1/0/0 1 dead 0", bad: []string{"unmarked a", "unmarked a"},
 		},
 		{
 			name: "after a refusal no mark is needed",
@@ -196,7 +200,7 @@ func TestCheck(t *testing.T) {
 			h: history{
 				Ops: []op{ok("a", 0, 1).as(unknown)}, Receipts: []receipt{got("a", 1, taken), got("a", 2, taken)}, Breaches: killed(1),
 			},
-			want: "0/0/1 1 dead 0", bad: []string{"unmarked_duplicates a"},
+			want: "0/0/1 1 dead 0", bad: []string{"unmarked a"},
 		},
 		{
 			name: "repeated though nothing was broken",
@@ -294,6 +298,123 @@ func TestCheck(t *testing.T) {
 			want: "0/0/0 0 dead 0", bad: []string{"left_waiting "},
 		},
 		{
+			name: "one that was given up is read after its repeat",
+			h: history{
+				Ops: []op{ok("a", 0, 1)}, Receipts: []receipt{got("a", 5, taken).marked(), got("a", 5, taken).late()}, Breaches: killed(4),
+			},
+			want: "1/0/0 1 dead 0",
+		},
+		{
+			name: "two that have no mark, one of them late",
+			h: history{
+				Ops: []op{ok("a", 0, 1)}, Receipts: []receipt{got("a", 5, taken), got("a", 5, taken).late()}, Breaches: killed(4),
+			},
+			want: "1/0/0 1 dead 0", bad: []string{"unmarked a"},
+		},
+		{
+			name: "one without a mark after its repeat, by a sender that is there",
+			h: history{
+				Ops: []op{ok("a", 0, 1)}, Receipts: []receipt{got("a", 5, taken).marked(), got("a", 5, taken)}, Breaches: killed(4),
+			},
+			want: "1/0/0 1 dead 0", bad: []string{"unmarked a"},
+		},
+		{
+			name: "at most once",
+			h: history{
+				AtMost: map[string]bool{"r": true},
+				Ops:    []op{ok("a", 0, 1), ok("b", 0, 1), ok("c", 0, 1), ok("d", 0, 1)},
+				Receipts: []receipt{
+					got("a", 1, declined), got("a", 2, declined), got("a", 3, taken), // asked for
+					got("b", 1, lost), got("c", 1, taken),
+				},
+				Dead: []burial{{"idb", "r", "outcome-unknown", "b", "hb"}, {"idc", "r", "outcome-unknown", "c", "hc"}, {"idd", "r", "outcome-unknown", "d", "hd"}}, Breaches: killed(2),
+			},
+			want: "4/0/0 2 dead 3",
+		},
+		{
+			name: "at most once, and given again",
+			h: history{
+				AtMost: map[string]bool{"r": true},
+				Ops:    []op{ok("a", 0, 1), ok("b", 0, 1)},
+				Receipts: []receipt{
+					got("a", 1, taken), got("a", 2, taken).marked(), got("b", 1, lost), got("b", 2, declined).marked(),
+				},
+				Dead: []burial{{"idb", "r", "outcome-unknown", "b", "hb"}}, Breaches: killed(2),
+			},
+			want: "2/0/0 1 dead 1", bad: []string{"given_twice a", "given_twice b"},
+		},
+		{
+			name: "at most once, and neither delivered nor dead",
+			h:    history{AtMost: map[string]bool{"r": true}, Ops: []op{ok("a", 0, 1)}, Receipts: []receipt{got("a", 1, lost)}},
+			want: "1/0/0 0 dead 0", bad: []string{"lost a"},
+		},
+		{
+			name: "at most once, and dead as if nothing could have been done",
+			h: history{
+				AtMost: map[string]bool{"r": true}, Ops: []op{ok("a", 0, 1)}, Receipts: []receipt{got("a", 1, lost)},
+				Dead: []burial{{"ida", "r", "expired", "a", "ha"}},
+			},
+			want: "1/0/0 0 dead 1", bad: []string{"taken_yet_dead a"},
+		},
+		{
+			name: "answered in place of a receipt",
+			h: history{
+				Ops:      []op{ok("a", 0, 2).as(answered), ok("b", 0, 2).as(failed), ok("c", 0, 2).as(failed), ok("d", 0, 2).as(failed)},
+				Receipts: []receipt{got("a", 1, taken), got("b", 1, declined), got("c", 1, lost), got("d", 9, taken).late()},
+			},
+			want: "0/0/0 2 dead 0",
+		},
+		{
+			name: "answered by nobody",
+			h:    history{Ops: []op{ok("a", 0, 2).as(answered)}},
+			want: "0/0/0 0 dead 0", bad: []string{"lost a"},
+		},
+		{
+			name: "answered, and stored all the same",
+			h: history{
+				Ops:      []op{ok("a", 0, 2).as(answered), ok("b", 0, 2).as(failed), ok("c", 0, 2).as(failed)},
+				Receipts: []receipt{got("a", 1, taken), got("a", 9, taken).marked(), got("b", 1, lost), got("b", 9, taken).marked()},
+				Dead:     []burial{{"idc", "r", "permanent", "c", "hc"}}, Breaches: killed(1),
+			},
+			want: "0/0/0 2 dead 1", bad: []string{"refused_but_delivered a", "refused_but_delivered b", "refused_but_delivered c"},
+		},
+		{
+			name: "what repeats are told",
+			h: history{
+				Once: map[string]bool{"r": true}, Kept: map[string]bool{"r": true},
+				Ops:      []op{ok("a", 0, 1), ok("b", 0, 1), ok("c", 0, 1)},
+				Receipts: []receipt{got("a", 2, taken).saying("200"), got("b", 2, taken).saying("202"), got("c", 2, declined)},
+				Dead:     []burial{{"idc", "r", "permanent", "c", "hc"}},
+				Echoes: []echo{
+					{Key: "a", ID: "ida", At: sec},
+					{Key: "a", ID: "ida", At: 3 * sec, Replied: true},
+					{Key: "a", ID: "ida", At: 3 * sec, Replied: true, Final: true},
+					{Key: "b", ID: "idb", At: 3 * sec, Final: true},
+					{Key: "c", ID: "idc", At: sec},
+					{Key: "c", Dead: true, At: 3 * sec, Final: true},
+					{Key: "a", Other: true, Why: reusedID, Final: true},
+				},
+			},
+			want: "3/0/0 2 dead 1",
+		},
+		{
+			name: "repeats are told what is not so",
+			h: history{
+				Once: map[string]bool{"r": true}, Kept: map[string]bool{"r": true},
+				Ops:      []op{ok("a", 0, 1), ok("b", 0, 1), ok("c", 0, 1), ok("d", 0, 1)},
+				Receipts: []receipt{got("a", 2, taken).saying("200"), got("b", 2, taken).saying("200"), got("c", 2, declined), got("d", 2, taken)},
+				Dead:     []burial{{"idc", "r", "permanent", "c", "hc"}},
+				Echoes: []echo{
+					{Key: "a", ID: "ida", At: sec, Replied: true},         // before it was taken
+					{Key: "b", ID: "idb", At: 3 * sec, Final: true},       // there is a reply
+					{Key: "c", ID: "idc", At: 3 * sec, Final: true},       // it is dead
+					{Key: "d", Other: true, Why: "accepted", Final: true}, // it is another message
+					{Key: "d", At: 3 * sec, Why: "503 Busy", Final: true}, // nothing is broken
+				},
+			},
+			want: "4/0/0 3 dead 1", bad: []string{"wrong_answer a", "wrong_answer b", "wrong_answer c", "wrong_answer d", "stored_twice d"},
+		},
+		{
 			name: "framed has no mark and no id",
 			h: history{
 				Ops: []op{ok("a", 0, 1)},
@@ -334,14 +455,14 @@ func TestReportLine(t *testing.T) {
 		Dead:    []burial{{"ide", "r", "permanent", "e", "he"}},
 	}
 	r := check(&h)
-	const want = "accepted=5 refused=1 unknown=1 delivered=3 dead=1 lost=1 changed=1 reordered=1 unmarked_duplicates=1"
+	const want = "accepted=5 refused=1 unknown=1 delivered=3 dead=1 lost=1 changed=1 unmarked=1 reordered=1"
 	if r.String() != want {
 		t.Errorf("report: got  %s\nwant %s", &r, want)
 	}
 	var sum report
 	sum.add(r)
 	sum.add(r)
-	if want := "accepted=10 refused=2 unknown=2 delivered=6 dead=2 lost=2 changed=2 reordered=2 unmarked_duplicates=2"; sum.String() != want {
+	if want := "accepted=10 refused=2 unknown=2 delivered=6 dead=2 lost=2 changed=2 unmarked=2 reordered=2"; sum.String() != want {
 		t.Errorf("sum: got  %s\nwant %s", &sum, want)
 	}
 	i := slices.IndexFunc(r.Violations, func(v violation) bool { return v.Kind == isReordered })

@@ -16,7 +16,7 @@ const (
 	isLost      kind = "lost"
 	isChanged   kind = "changed"
 	isReordered kind = "reordered"
-	isUnmarked  kind = "unmarked_duplicates"
+	isUnmarked  kind = "unmarked"
 
 	isLeaked   kind = "refused_but_delivered"
 	isTwice    kind = "stored_twice"   // though it was sent again under the same id
@@ -25,6 +25,8 @@ const (
 	isStuck    kind = "left_waiting"   // in the end, with everything healed
 	isUnsaid   kind = "dead_unsaid"    // a dead letter without a reason
 	isMourned  kind = "taken_yet_dead" // taken by the backend, and a dead letter without a doubt
+	isAgain    kind = "given_twice"    // on a route that delivers at most once
+	isAnswer   kind = "wrong_answer"   // to what was sent again
 )
 
 // A violation is one broken promise, with everything that happened to the message.
@@ -42,6 +44,7 @@ func (v violation) String() string {
 // A report is what the checker found.
 type report struct {
 	Accepted, Refused, Unknown int
+	Answered, Failed           int // by a backend, on routes that store only what gets no answer
 	Delivered                  int // messages taken by a backend
 	Dead                       int
 	Repeats                    int // requests for a message that had been taken or lost
@@ -62,6 +65,8 @@ func (r *report) add(o report) {
 	r.Accepted += o.Accepted
 	r.Refused += o.Refused
 	r.Unknown += o.Unknown
+	r.Answered += o.Answered
+	r.Failed += o.Failed
 	r.Delivered += o.Delivered
 	r.Dead += o.Dead
 	r.Repeats += o.Repeats
@@ -70,9 +75,9 @@ func (r *report) add(o report) {
 
 // String is the last line of a run.
 func (r *report) String() string {
-	return fmt.Sprintf("accepted=%d refused=%d unknown=%d delivered=%d dead=%d lost=%d changed=%d reordered=%d unmarked_duplicates=%d",
+	return fmt.Sprintf("accepted=%d refused=%d unknown=%d delivered=%d dead=%d lost=%d changed=%d unmarked=%d reordered=%d",
 		r.Accepted, r.Refused, r.Unknown, r.Delivered, r.Dead,
-		r.count(isLost), r.count(isChanged), r.count(isReordered), r.count(isUnmarked))
+		r.count(isLost), r.count(isChanged), r.count(isUnmarked), r.count(isReordered))
 }
 
 // grace is how long after a delivery a breach can undo what the gateway has
@@ -138,6 +143,10 @@ func (c *checker) collect() {
 			c.r.Refused++
 		case unknown:
 			c.r.Unknown++
+		case answered:
+			c.r.Answered++
+		case failed:
+			c.r.Failed++
 		}
 	}
 	for i := range c.h.Receipts {
@@ -173,8 +182,8 @@ func (c *checker) judge(key string, s *story) {
 	if c.h.Once[s.op.Route] {
 		c.once(key, s)
 	}
-	seen, took, repeated := false, false, false // by a request before this one
-	var again time.Duration                     // since then it should not come any more
+	seen, took, repeated, marked := false, false, false, false // by a request before this one
+	var again time.Duration                                    // since then it should not come any more
 	for _, i := range s.receipts {
 		x := &c.h.Receipts[i]
 		if x.Hash != s.op.Hash || x.Route != s.op.Route {
@@ -185,11 +194,13 @@ func (c *checker) judge(key string, s *story) {
 		}
 		if seen {
 			c.r.Repeats++
-			if !x.Marked && !x.Unmarkable {
+			// One that was given up may be read after its repeat.
+			if !x.Marked && !x.Unmarkable && !(x.Late && marked) {
 				c.found(isUnmarked, key, "request %d has no mark, and one before it may have been processed", i)
 			}
 		}
-		if took && !repeated && !c.broken(again, s.op.Route) {
+		marked = marked || x.Marked
+		if took && !repeated && !x.Late && !c.broken(again, s.op.Route) {
 			repeated = true
 			c.found(isRepeated, key, "request %d: it had been taken at %v, and nothing was broken after that", i, again)
 		}
@@ -199,6 +210,9 @@ func (c *checker) judge(key string, s *story) {
 		case lost:
 			seen = true
 		}
+	}
+	if c.h.AtMost[s.op.Route] {
+		c.atMost(key, s)
 	}
 	if took {
 		c.r.Delivered++
@@ -212,9 +226,54 @@ func (c *checker) judge(key string, s *story) {
 		if len(s.receipts) > 0 || s.dead != nil {
 			c.found(isLeaked, key, "refused (%s), and yet delivered or kept", s.op.Why)
 		}
+	case answered, failed:
+		c.notStored(key, s)
 	}
 	if took && s.dead != nil && !c.broken(again, s.op.Route) {
 		c.found(isMourned, key, "taken at %v, and a dead letter (%s)", again, s.dead.Reason)
+	}
+}
+
+// atMost: on a route that delivers at most once nothing comes after a request
+// that may have been processed, and a message that is dead all the same says
+// that nobody knows.
+func (c *checker) atMost(key string, s *story) {
+	first := -1
+	for _, i := range s.receipts {
+		if first >= 0 {
+			c.found(isAgain, key, "request %d, after request %d may have been processed", i, first)
+			return
+		}
+		if f := c.h.Receipts[i].Fate; f == taken || f == lost {
+			first = i
+		}
+	}
+	if first >= 0 && s.dead != nil && s.dead.Reason != "outcome-unknown" {
+		c.found(isMourned, key, "request %d may have been processed, and the dead letter says %q", first, s.dead.Reason)
+	}
+}
+
+// slack is how much later than its caller's answer a request may be read that was
+// sent before it.
+const slack = time.Second
+
+// notStored: a message whose caller had an answer, or a fault, in place of a
+// receipt was seen before it, and is not delivered after it.
+func (c *checker) notStored(key string, s *story) {
+	if s.dead != nil {
+		c.found(isLeaked, key, "%s, and yet a dead letter", s.op.Outcome)
+	}
+	took := false
+	for _, i := range s.receipts {
+		x := &c.h.Receipts[i]
+		took = took || x.Fate == taken
+		if x.At > s.op.End+slack && !x.Late {
+			c.found(isLeaked, key, "%s, and yet request %d came", s.op.Outcome, i)
+			return
+		}
+	}
+	if s.op.Outcome == answered && !took {
+		c.found(isLost, key, "its caller has an answer, and no backend took it")
 	}
 }
 
@@ -233,19 +292,46 @@ func (c *checker) once(key string, s *story) {
 	}
 }
 
-// echoes looks at the answers to what was sent again.
+// echoes looks at the answers to what was sent again (SPEC.md §4, "Dedup").
 func (c *checker) echoes() {
 	for _, e := range c.h.Echoes {
 		s := c.story(e.Key)
 		switch {
+		case e.Other:
+			if e.Why != reusedID {
+				c.found(isAnswer, e.Key, "sent again with another content: %q, want %s", e.Why, reusedID)
+			}
 		case e.Dead && s.dead == nil:
 			c.found(isTwice, e.Key, "sent again: it is said to be dead, and there is no dead letter")
 		case !e.Dead && e.ID == "":
 			c.found(isTwice, e.Key, "sent again: %s", e.Why)
 		case !e.Dead && s.op != nil && s.op.ID != "" && e.ID != s.op.ID:
 			c.found(isTwice, e.Key, "sent again: accepted with the id %s, at first %s", e.ID, s.op.ID)
+		case e.Replied && !c.took(s, e.At, ""):
+			c.found(isAnswer, e.Key, "sent again: it has a reply, and no backend took it before")
+		case e.Final && !e.Dead && s.dead != nil:
+			c.found(isAnswer, e.Key, "sent again when it was dead: accepted, want that it is said")
+		case e.Final && !e.Dead && !e.Replied && s.op != nil && c.h.Kept[s.op.Route] && !c.took(s, e.At, noReply):
+			c.found(isAnswer, e.Key, "sent again when it was answered: no reply")
 		}
 	}
+}
+
+// The answers that echoes knows.
+const (
+	reusedID = "IDReused"
+	noReply  = "202" // of a backend: it has nothing to say
+)
+
+// took reports whether a backend took the message before t, with that answer if
+// one is asked for.
+func (c *checker) took(s *story, t time.Duration, answer string) bool {
+	for _, i := range s.receipts {
+		if x := &c.h.Receipts[i]; x.Fate == taken && x.Done <= t && (answer == "" || x.Answer == answer) {
+			return true
+		}
+	}
+	return false
 }
 
 // broken reports whether there was a breach near enough to a delivery on the
@@ -336,13 +422,13 @@ func (c *checker) timeline(key string) []string {
 	}
 	for _, i := range s.receipts {
 		x := &c.h.Receipts[i]
-		add(x.At, "request %d: id %s attempt %s marked %t body %s", i, x.ID, x.Attempt, x.Marked, x.Hash)
+		add(x.At, "request %d: id %s attempt %s marked %t late %t body %s", i, x.ID, x.Attempt, x.Marked, x.Late, x.Hash)
 		if x.Done > 0 {
 			add(x.Done, "request %d: %s, %s", i, x.Fate, x.Answer)
 		}
 	}
 	for _, b := range c.h.Breaches {
-		if b.At >= first-grace && b.At <= last+grace {
+		if b.At >= first-grace && b.At <= last+grace && (b.Route == "" || s.op == nil || b.Route == s.op.Route) {
 			lines = append(lines, line{b.At, "*** " + b.What})
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -17,7 +16,7 @@ import (
 // delivery; it then stays closed, and loses nothing either: the next start has
 // everything.
 func TestFullDisk(t *testing.T) {
-	t.Run("by a stranger", func(t *testing.T) { fullDisk(t, 6<<20) })
+	t.Run("by a stranger", func(t *testing.T) { fullDisk(t, spare) })
 	if *faultTime == 0 {
 		return // the rest takes some seconds
 	}
@@ -25,21 +24,25 @@ func TestFullDisk(t *testing.T) {
 	t.Run("to the last octet", func(t *testing.T) { fullDisk(t, 0) })
 }
 
+// spare is less than min_free, so that messages are refused, and more than the
+// server needs to write one of its files anew while it makes room.
+const spare = 12 << 20
+
 // fullDisk fills a disk by messages, or lets a stranger leave only so much of it.
 func fullDisk(t *testing.T, leave int64) {
 	stranger := leave >= 0
-	l := newLab(t)
 	disk := mountDisk(t, 128<<20)
-	l.store = filepath.Join(disk.mount, "store")
+	l := newLabOn(t, disk)
 	nodes := l.site()
 	for _, n := range nodes {
 		n.down()
 	}
 	l.start()
 	l.send(16, 20, 0, 0, l.routes...).wait()
-	ballast := filepath.Join(disk.mount, "ballast")
 	if stranger {
-		fill(t, ballast, leave)
+		if err := disk.fill(l.ballast(), leave); err != nil {
+			t.Fatal(err)
+		}
 	}
 	full := false
 	for range 200 {
@@ -62,14 +65,14 @@ func fullDisk(t *testing.T, leave int64) {
 	case leave > 0:
 		// A reply needs room before its message goes, and there is none for it: see
 		// docs/guarantees.md. All else is delivered.
-		l.drain(patience, slices.DeleteFunc(slices.Clone(l.routes), func(r string) bool { return l.replies[r] }))
+		l.drain(patience, slices.DeleteFunc(slices.Clone(l.routes), func(r string) bool { return l.rec.h.Kept[r] }))
 	case leave < 0:
 		l.drain(patience, l.routes)
 	default:
 		pause(2 * time.Second) // it delivers what it can
 	}
 	if stranger {
-		if err := os.Remove(ballast); err != nil {
+		if err := os.Remove(l.ballast()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,26 +91,27 @@ func fullDisk(t *testing.T, leave int64) {
 	l.finish()
 }
 
-// fill writes until the disk has no room, and gives back so much.
-func fill(t *testing.T, name string, leave int64) {
-	t.Helper()
+// fill writes a file until the disk has no room, and gives back so much.
+func (d *disk) fill(name string, leave int64) error {
 	f, err := os.Create(name)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer f.Close()
-	for _, chunk := range []int{1 << 20, 4096} {
-		for err = nil; err == nil; {
-			_, err = f.Write(make([]byte, chunk))
-		}
-	}
-	size, err := f.Seek(0, io.SeekCurrent)
-	if err == nil {
-		err = errors.Join(f.Truncate(size-leave), f.Sync())
-	}
+	d.reserve(f) // most of it at once
+	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
+	for _, chunk := range []int{1 << 20, 4096} {
+		for err == nil {
+			var n int
+			n, err = f.Write(make([]byte, chunk))
+			size += int64(n)
+		}
+		err = nil
+	}
+	return errors.Join(f.Truncate(size-leave), f.Sync())
 }
 
 // refusals is how many messages were refused so far.

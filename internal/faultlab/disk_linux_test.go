@@ -25,8 +25,8 @@ type disk struct {
 // mountDisk makes a disk, or skips the test where that cannot be done.
 func mountDisk(t testing.TB, size int64) *disk {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("a disk of its own needs root")
+	if why := noDisk(); why != "" {
+		t.Skip(why)
 	}
 	dir, err := os.MkdirTemp(scratch, "disk-")
 	if err != nil {
@@ -43,8 +43,8 @@ func mountDisk(t testing.TB, size int64) *disk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("mkfs.ext4", "-q", "-F", d.image).CombinedOutput(); err != nil {
-		t.Skipf("no mkfs.ext4 here: %v %s", err, out)
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-m", "0", d.image).CombinedOutput(); err != nil {
+		t.Fatalf("mkfs.ext4: %v %s", err, out)
 	}
 	if err := d.on(); err != nil {
 		t.Skipf("no loop device here: %v", err)
@@ -56,6 +56,29 @@ func mountDisk(t testing.TB, size int64) *disk {
 		os.RemoveAll(dir)
 	})
 	return d
+}
+
+// noDisk says why there can be no disk here; empty = there can.
+func noDisk() string {
+	if os.Geteuid() != 0 {
+		return "a disk of its own needs root"
+	}
+	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
+		return "a disk of its own needs mkfs.ext4"
+	}
+	return ""
+}
+
+// reserve takes nearly all the room that is left, without writing it.
+func (d *disk) reserve(f *os.File) {
+	var st unix.Statfs_t
+	if unix.Fstatfs(int(f.Fd()), &st) != nil {
+		return
+	}
+	const rest = 8 << 20 // for what others write meanwhile, and the filesystem itself
+	if n := int64(st.Bfree)*st.Bsize - rest; n > 0 {
+		_ = unix.Fallocate(int(f.Fd()), 0, 0, n) // what it does not get is written
+	}
 }
 
 func (d *disk) on() error {

@@ -2,7 +2,10 @@
 
 package faultlab
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 // A disk whose power can be cut is there on Linux only.
 type disk struct{ mount string }
@@ -15,6 +18,10 @@ func mountDisk(t testing.TB, _ int64) *disk {
 func (*disk) on() error  { return nil }
 func (*disk) off() error { return nil }
 func (*disk) cut() error { return nil }
+
+func (*disk) reserve(*os.File) {}
+
+func noDisk() string { return "a disk of its own needs Linux" }
 
 func unsafeFilesystem(string) string { return "" }
 

@@ -1,26 +1,29 @@
 package faultlab
 
 import (
+	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-// TestFaults kills, stops and starts a gateway under load while its backends
-// come, go and misbehave. Without -faults it is one round of kill -9.
+// TestFaults does all that the lab can do to a gateway under load. Without
+// -faults it is one round of kill -9.
 func TestFaults(t *testing.T) {
 	d := *faultTime
 	if d == 0 {
 		t.Run("kill", func(t *testing.T) { killing(t, 2*time.Second, max(1, *kills)) })
 		return
 	}
-	t.Run("kill", func(t *testing.T) { killing(t, d*4/10, *kills) })
-	t.Run("flapping", func(t *testing.T) { flapping(t, d*2/10) })
-	t.Run("stop", func(t *testing.T) { stopping(t, d*2/10) })
-	t.Run("power", func(t *testing.T) { powerCuts(t, d*2/10, 1) })
+	t.Run("storm", func(t *testing.T) { storming(t, d*6/10) })
+	t.Run("kill", func(t *testing.T) { killing(t, d/10, *kills) })
+	if d >= 2*time.Minute { // the storm has that too, but for a gateway that runs through
+		t.Run("flapping", func(t *testing.T) { flapping(t, d/10) })
+	}
+	t.Run("first start", func(t *testing.T) { firstStarts(t, d/10) })
+	t.Run("one dead of fifty", func(t *testing.T) { oneDead(t, d/10) })
 }
 
 // TestPowerCuts cuts the power of the store's disk under load.
@@ -35,19 +38,13 @@ func TestPowerCuts(t *testing.T) {
 	powerCuts(t, 0, n)
 }
 
-// site configures the usual routes: two that keep order, one that keeps it by a
-// key in the body, one that does not, one on which messages are sent again, one
-// with a framed backend that is also reached by frames. Two keep replies.
+// site configures a route of each kind: with order and without, by a key in the
+// body, with messages that are sent again, with replies that are kept, at most
+// once, with the backend's answer in place of a receipt, and one with a framed
+// backend that is also reached by frames.
 func (l *lab) site() (nodes []*backend) {
 	l.t.Helper()
-	plans := []plan{
-		{name: "free", replies: true},
-		{name: "first", ordered: true},
-		{name: "second", ordered: true, replies: true},
-		{name: framedRoute},
-		{name: keyedRoute, keyed: true},
-		{name: onceRoute, once: true},
-	}
+	plans := kinds()
 	for i := range plans {
 		plans[i].node = newBackend(l.t, l.rec, l.seed+uint64(i), plans[i].name)
 		plans[i].node.up()
@@ -55,6 +52,21 @@ func (l *lab) site() (nodes []*backend) {
 	}
 	l.configure(plans...)
 	return nodes
+}
+
+func kinds() []plan {
+	return []plan{
+		{name: "free", replies: true},
+		{name: "first", ordered: true},
+		{name: "second", ordered: true, replies: true},
+		{name: framedRoute},
+		{name: keyedRoute, keyed: true},
+		{name: onceRoute, once: true},
+		{name: heardRoute, once: true, replies: true},
+		{name: "single", atMost: true},
+		{name: "held", held: true},
+		{name: "anyway", held: true, anyway: true},
+	}
 }
 
 // usual is what a backend in a bad mood does.
@@ -137,37 +149,52 @@ func flapping(t *testing.T, d time.Duration) {
 	l.finish()
 }
 
-// stopping stops the gateway in good order, again and again.
-func stopping(t *testing.T, d time.Duration) {
-	l := newLab(t)
-	nodes := l.site()
-	for _, n := range nodes {
-		n.act(usual)
+// firstStarts breaks off starts in which a store is made, as often as there is
+// time for: what there is then is a store, or becomes one.
+func firstStarts(t *testing.T, d time.Duration) {
+	var disk *disk
+	if noDisk() == "" {
+		disk = mountDisk(t, 256<<20)
 	}
-	l.start()
-	c := l.send(24, 0, 10*time.Millisecond, 200, l.routes...)
-	for end := time.Now().Add(d); ; {
-		pause(l.between(50*time.Millisecond, 1500*time.Millisecond))
-		if time.Now().After(end) {
-			break
-		}
-		if l.rnd.IntN(4) == 0 { // a kill between two stops: what is in doubt stays in doubt
-			l.kill()
-		} else {
-			l.stop()
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		l := newLabOn(t, disk)
+		nodes := l.site()
+		c := &crowd{stop: func() {}}
+		for range 1 + l.pick(3) {
+			l.launch()
+			if c.senders == nil {
+				c = l.send(8, 0, 5*time.Millisecond, 20, l.routes...)
+			}
+			pause(l.between(0, 150*time.Millisecond))
+			if disk != nil && l.pick(2) == 0 {
+				l.powerCut()
+				l.met["power, first start"]++
+			} else {
+				l.kill()
+				l.met["kill, first start"]++
+			}
 		}
 		l.start()
+		pause(l.between(100*time.Millisecond, 500*time.Millisecond))
+		c.halt()
+		heal(nodes)
+		l.finish()
+		err := os.RemoveAll(l.store)
+		if disk != nil { // a power cut must not bring the old store back
+			err = errors.Join(err, disk.off(), disk.on())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range nodes {
+			n.down()
+		}
 	}
-	c.halt()
-	heal(nodes)
-	l.finish()
 }
 
 // powerCuts cuts the power under load, at least so often and for so long.
 func powerCuts(t *testing.T, d time.Duration, least int) {
-	l := newLab(t)
-	disk := mountDisk(t, 1<<30)
-	l.store = filepath.Join(disk.mount, "store")
+	l := newLabOn(t, mountDisk(t, 1<<30))
 	nodes := l.site()
 	for _, n := range nodes {
 		n.act(usual)
@@ -184,21 +211,7 @@ func powerCuts(t *testing.T, d time.Duration, least int) {
 			}
 			pause(l.between(0, 2500*time.Millisecond))
 		}
-		l.rec.breach("", "power cut")
-		if err := disk.cut(); err != nil {
-			t.Fatalf("cut: %v", err)
-		}
-		// For a moment the gateway lives on over a disk that takes nothing.
-		pause(l.between(0, 300*time.Millisecond))
-		l.rec.breach("", "kill -9 after the cut")
-		l.killQuietly()
-		l.after()
-		if err := disk.off(); err != nil {
-			t.Fatal(err)
-		}
-		if err := disk.on(); err != nil {
-			t.Fatal(err)
-		}
+		l.powerCut()
 		l.launch()
 	}
 	t.Logf("%d power cuts", n)
@@ -257,7 +270,7 @@ func TestSecondGateway(t *testing.T) {
 	l.site()
 	l.start()
 	l.send(4, 5, 0, 0, "free").wait()
-	g, err := launch(l.file)
+	g, err := launch(l.file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

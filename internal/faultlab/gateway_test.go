@@ -46,16 +46,43 @@ type gateway struct {
 	err   error // of Wait, valid once gone is closed
 }
 
-// logTail keeps the end of what a process prints.
+// logTail keeps the end of what a process prints, and hands all of it on.
 type logTail struct {
-	mu sync.Mutex
-	b  []byte
+	mu   sync.Mutex
+	b    []byte
+	also io.Writer // may be nil
+	hope []hope
+}
+
+// hope is for a text that has not been printed yet.
+type hope struct {
+	text []byte
+	came chan struct{}
+}
+
+// await returns a channel that is closed when the text is printed from now on.
+func (l *logTail) await(text string) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := hope{[]byte(text), make(chan struct{})}
+	l.hope = append(l.hope, h)
+	return h.came
 }
 
 func (l *logTail) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.also != nil {
+		_, _ = l.also.Write(p)
+	}
 	l.b = append(l.b, p...)
+	l.hope = slices.DeleteFunc(l.hope, func(h hope) bool {
+		came := bytes.Contains(l.b[max(0, len(l.b)-len(p)-len(h.text)):], h.text) // it may come in parts
+		if came {
+			close(h.came)
+		}
+		return came
+	})
 	if len(l.b) > 1<<20 {
 		l.b = append(l.b[:0], l.b[len(l.b)-1<<19:]...)
 	}
@@ -68,13 +95,14 @@ func (l *logTail) String() string {
 	return string(l.b)
 }
 
-// launch starts a process and does not wait for it to be ready.
-func launch(file string) (*gateway, error) {
+// launch starts a process and does not wait for it to be ready. What it prints
+// goes to also, too, unless that is nil.
+func launch(file string, also io.Writer) (*gateway, error) {
 	bin, err := build()
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{log: &logTail{}, ready: make(chan struct{}), gone: make(chan struct{}), addr: map[string]string{}, began: time.Now()}
+	g := &gateway{log: &logTail{also: also}, ready: make(chan struct{}), gone: make(chan struct{}), addr: map[string]string{}, began: time.Now()}
 	g.cmd = exec.Command(bin, "serve", "--json", "-c", file)
 	g.cmd.Stderr = g.log
 	stdout, err := g.cmd.StdoutPipe()
@@ -172,7 +200,7 @@ func (g *gateway) stop() error {
 
 func (g *gateway) tail() string {
 	s := g.log.String()
-	return s[max(0, len(s)-6000):]
+	return s[max(0, len(s)-3000):]
 }
 
 // complaint returns a stack trace of the log, if there is one.
@@ -241,8 +269,9 @@ func (g *gateway) queues(routes []string) (qs []queueState, waiting int, err err
 	return answer.Queues, waiting, nil
 }
 
-// dead lists the dead letters of a route, page by page, and looks at each.
-func (g *gateway) dead(route string) (all []burial, err error) {
+// dead lists the dead letters of a route, page by page, and looks at each but
+// those that are in known, to which it adds them.
+func (g *gateway) dead(route string, known map[string]bool) (all []burial, err error) {
 	type page struct {
 		Messages []struct{ ID, Route, Reason string }
 		Next     string
@@ -257,6 +286,10 @@ func (g *gateway) dead(route string) (all []burial, err error) {
 			return nil, err
 		}
 		for _, m := range p.Messages {
+			if known[m.ID] {
+				continue
+			}
+			known[m.ID] = true
 			var whole struct{ Envelope string }
 			if err := g.get("/api/v1/messages/"+m.ID, &whole); err != nil {
 				return nil, err
@@ -285,6 +318,3 @@ func command(args ...string) ([]byte, error) {
 	}
 	return stdout.Bytes(), nil
 }
-
-// writeConfig writes a configuration file.
-func writeConfig(file, text string) error { return os.WriteFile(file, []byte(text), 0o600) }

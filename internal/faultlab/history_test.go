@@ -11,10 +11,14 @@ type outcome uint8
 const (
 	unknown  outcome = iota // it may be stored: broken off, timed out, or said so
 	accepted                // 202
-	refused                 // a definite error, or no connection
+	refused                 // a definite error, or no connection: it is never delivered
+	answered                // the backend's answer came back: it is not stored
+	failed                  // no answer, and the backend may have seen it: it is not stored
 )
 
-func (o outcome) String() string { return [...]string{"unknown", "accepted", "refused"}[o] }
+func (o outcome) String() string {
+	return [...]string{"unknown", "accepted", "refused", "answered", "failed"}[o]
+}
 
 // An op is one message as its sender knows it. Times count from the start of
 // the lab.
@@ -49,6 +53,7 @@ type receipt struct {
 	Attempt          string
 	Marked           bool
 	Unmarkable       bool // the protocol has no place for a mark
+	Late             bool // its sender had given it up when the backend came to read it
 	At, Done         time.Duration
 	Fate             fate
 	Answer           string
@@ -73,6 +78,11 @@ type echo struct {
 	ID   string
 	Dead bool // the answer was that it is a dead letter
 	Why  string
+
+	At      time.Duration // when the answer came
+	Replied bool          // the answer was the backend's, as it was kept
+	Other   bool          // it was sent with another content
+	Final   bool          // asked when nothing waited any more
 }
 
 // A history is everything that was seen of a run.
@@ -84,7 +94,13 @@ type history struct {
 	Waiting  int             // messages that are left in the end
 	Ordered  map[string]bool // routes that keep order
 	Once     map[string]bool // routes that take a message that is sent again for what it is
+	AtMost   map[string]bool // routes that deliver at most once
+	Kept     map[string]bool // routes that keep replies
 	Breaches []breach        // in order of time
+}
+
+func newHistory() history {
+	return history{Ordered: map[string]bool{}, Once: map[string]bool{}, AtMost: map[string]bool{}, Kept: map[string]bool{}}
 }
 
 // recorder collects a history from many goroutines.
@@ -95,7 +111,7 @@ type recorder struct {
 }
 
 func newRecorder() *recorder {
-	return &recorder{began: time.Now(), h: history{Ordered: map[string]bool{}, Once: map[string]bool{}}}
+	return &recorder{began: time.Now(), h: newHistory()}
 }
 
 func (r *recorder) now() time.Duration { return time.Since(r.began) }
@@ -109,14 +125,16 @@ func (r *recorder) op(o op) {
 func (r *recorder) echo(e echo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	e.At = r.now()
 	r.h.Echoes = append(r.h.Echoes, e)
 }
 
-// arrived puts a request into the ledger and returns its place.
-func (r *recorder) arrived(x receipt) int {
+// arrived puts a request into the ledger and returns its place. Whether it is late
+// is asked when it has its place: its repeat can not be before it unless it is.
+func (r *recorder) arrived(x receipt, late func() bool) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	x.At = r.now()
+	x.At, x.Late = r.now(), late()
 	r.h.Receipts = append(r.h.Receipts, x)
 	return len(r.h.Receipts) - 1
 }

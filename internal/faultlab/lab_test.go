@@ -1,16 +1,17 @@
 package faultlab
 
 import (
-	"encoding/json"
-	"errors"
+	"cmp"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -23,6 +24,9 @@ var (
 	seeding   = flag.Uint64("seed", 0, "seed of everything random; 0 = by the clock")
 )
 
+// labs counts, so that each draws something else of the same seed.
+var labs atomic.Uint64
+
 // scratch is removed at the end of the run. It lies below a folder of the lab's
 // own, where the next run finds what a run that was killed has left.
 var scratch string
@@ -31,7 +35,8 @@ var scratch string
 var total struct {
 	sync.Mutex
 	report
-	runs int
+	runs   int
+	faults map[string]int // how often each was met
 }
 
 func TestMain(m *testing.M) {
@@ -68,9 +73,30 @@ func run(m *testing.M) int {
 	}()
 	code := m.Run()
 	if total.runs > 0 {
-		fmt.Fprintln(os.Stdout, total.report.String())
+		fmt.Fprintf(os.Stdout, "seed=%d\n%s%s\n", *seeding, tally(total.faults), total.report.String())
 	}
 	return code
+}
+
+// tally lists how often each fault was met, a line for each kind of them.
+func tally(faults map[string]int) string {
+	var b strings.Builder
+	kind := ""
+	for _, name := range slices.Sorted(maps.Keys(faults)) {
+		head, rest, _ := strings.Cut(name, ", ")
+		if head != kind {
+			if kind != "" {
+				b.WriteByte('\n')
+			}
+			kind = head
+			fmt.Fprintf(&b, "%s:", head)
+		}
+		fmt.Fprintf(&b, " %s=%d", strings.ReplaceAll(rest, " ", "-"), faults[name])
+	}
+	if kind != "" {
+		b.WriteByte('\n')
+	}
+	return b.String()
 }
 
 // A lab is one scenario: its backends, its gateway, and what was seen.
@@ -83,30 +109,51 @@ type lab struct {
 	door    door
 	senders int
 	dir     string // of the configuration, on a disk that is never cut
+	disk    *disk  // of the store alone; nil = it is on this machine's
 	store   string
 	file    string
-	config  string
+	log     *journal // of all its gateways
 	gw      *gateway
 	starts  int
 	routes  []string
-	replies map[string]bool // routes that keep replies
+	held    map[string]bool // routes that store only what gets no answer
+	leaving bool            // the gateway has been asked to stop
+	kept    bool            // what a failing run leaves
+	met     map[string]int  // faults
+	buried  map[string]bool // dead letters that have been judged
+
+	durability string // of the store; strict if empty
+	onFailure  string // degrade if empty
+	minFree    string // 16MiB if empty
 }
 
 // newLab returns a lab whose store is in a directory of this machine's disk.
-func newLab(t testing.TB) *lab {
+func newLab(t testing.TB) *lab { return newLabOn(t, nil) }
+
+// newLabOn returns a lab whose store is on a disk of its own.
+func newLabOn(t testing.TB, d *disk) *lab {
 	t.Helper()
-	l := &lab{t: t, seed: *seeding, rec: newRecorder(), dir: t.TempDir(), replies: map[string]bool{}}
+	l := &lab{
+		t: t, seed: *seeding, rec: newRecorder(), dir: t.TempDir(), disk: d, held: map[string]bool{},
+		met: map[string]int{}, buried: map[string]bool{},
+	}
 	t.Logf("seed %d", l.seed)
-	l.rnd = rand.New(rand.NewPCG(l.seed, 0))
+	l.rnd = rand.New(rand.NewPCG(l.seed, labs.Add(1)))
 	l.w = newWriter(l.seed)
 	l.file = filepath.Join(l.dir, "gateway.yaml")
+	l.log = openJournal(t, filepath.Join(l.dir, "gateway.log"))
 	l.store = filepath.Join(scratch, fmt.Sprintf("store-%d", time.Now().UnixNano()))
-	if kind := unsafeFilesystem(scratch); kind != "" {
-		disk := mountDisk(t, 2<<30)
-		l.store = filepath.Join(disk.mount, "store")
+	if d == nil && unsafeFilesystem(scratch) != "" {
+		d = mountDisk(t, 2<<30)
+	}
+	if d != nil {
+		l.store = filepath.Join(d.mount, "store")
 	}
 	t.Cleanup(func() {
 		l.killQuietly()
+		if t.Failed() {
+			l.keep(nil)
+		}
 		os.RemoveAll(l.store)
 	})
 	return l
@@ -120,12 +167,31 @@ type plan struct {
 	keyed   bool // by a key in the body
 	once    bool // a message that is sent again is taken for what it is
 	replies bool // answers are kept for the callers
+	atMost  bool // at most once
+	held    bool // the caller gets the backend's answer, if there is one in time
+	anyway  bool // held, and stored also when it may have been processed
 	sync    bool // delivery: sync, for comparison
 }
 
 // configure writes the configuration. Waits are short, so that a run sees many
 // of them; everything else is as shipped.
 func (l *lab) configure(plans ...plan) {
+	l.t.Helper()
+	for _, p := range plans {
+		if p.sync {
+			continue
+		}
+		h := &l.rec.h
+		h.Ordered[p.name] = p.ordered || p.keyed
+		h.Once[p.name], h.AtMost[p.name], h.Kept[p.name] = p.once, p.atMost, p.replies
+		l.held[p.name] = p.held
+		l.routes = append(l.routes, p.name)
+	}
+	l.write(plans...)
+}
+
+// write writes the configuration anew, as for a lab that has changed its settings.
+func (l *lab) write(plans ...plan) {
 	l.t.Helper()
 	var b strings.Builder
 	b.WriteString("namespaces: {o: \"urn:soapway:faultlab\"}\nlisteners:\n  - {name: web, address: \"127.0.0.1:0\"}\n")
@@ -135,9 +201,9 @@ func (l *lab) configure(plans ...plan) {
 	fmt.Fprintf(&b, `admin: {address: "127.0.0.1:0"}
 log: {level: info, format: json}
 drain: 5s
-store: {dir: %q, min_free: 16MiB}
+store: {dir: %q, min_free: %s, durability: %s, on_failure: %s}
 backends:
-`, l.store)
+`, l.store, cmp.Or(l.minFree, "16MiB"), cmp.Or(l.durability, "strict"), cmp.Or(l.onFailure, "degrade"))
 	for _, p := range plans {
 		probe := ", probe: {initial: 100ms, max: 500ms}"
 		if p.sync {
@@ -145,49 +211,61 @@ backends:
 		}
 		fmt.Fprintf(&b, "  %s: {nodes: [%q], timeout: 2s, connect_timeout: 1s%s}\n", p.name, p.node.url("/"+p.name), probe)
 	}
-	b.WriteString("routes:\n")
+	b.WriteString("routes:\n  - {name: echo, match: {path: /echo}, to: [\"builtin:echo\"]}\n")
 	for _, p := range plans {
-		match := fmt.Sprintf("{path: /%s}", p.name)
-		if p.name == framedRoute {
-			match = "none"
-		}
-		if p.sync {
-			fmt.Fprintf(&b, "  - {name: %s, match: %s, backend: %s}\n", p.name, match, p.name)
-			continue
-		}
-		fmt.Fprintf(&b, "  - {name: %s, match: %s, backend: %s, delivery: queue, retry: {initial: 50ms, factor: 2, max: 1s}", p.name, match, p.name)
-		switch {
-		case p.ordered:
-			b.WriteString(", order_by: route")
-		case p.keyed:
-			b.WriteString(`, order_by: "body:/o:Place/o:Lane"`)
-		}
-		if p.once {
-			b.WriteString(", dedup: {by: message-id, window: 1h}")
-		}
-		if p.replies {
-			b.WriteString(", reply: store")
-			l.replies[p.name] = true
-		}
-		b.WriteString("}\n")
-		l.rec.h.Ordered[p.name] = p.ordered || p.keyed
-		l.rec.h.Once[p.name] = p.once
-		l.routes = append(l.routes, p.name)
+		fmt.Fprintf(&b, "  - {name: %s, match: %s, backend: %s%s}\n", p.name, p.match(), p.name, p.settings())
 	}
-	l.config = b.String()
-	if err := writeConfig(l.file, l.config); err != nil {
+	if err := os.WriteFile(l.file, []byte(b.String()), 0o600); err != nil {
 		l.t.Fatal(err)
 	}
+}
+
+func (p *plan) match() string {
+	if p.name == framedRoute {
+		return "none"
+	}
+	return fmt.Sprintf("{path: /%s}", p.name)
+}
+
+// settings are the keys of a route that say how it delivers.
+func (p *plan) settings() string {
+	if p.sync {
+		return ""
+	}
+	var b strings.Builder
+	delivery := "queue"
+	if p.held {
+		delivery = "sync-then-queue, hold: 1s"
+	}
+	fmt.Fprintf(&b, ", delivery: %s, retry: {initial: 50ms, factor: 2, max: 1s}", delivery)
+	for _, x := range []struct {
+		on   bool
+		text string
+	}{
+		{p.ordered, "order_by: route"},
+		{p.keyed, `order_by: "body:/o:Place/o:Lane"`},
+		{p.once, "dedup: {by: message-id, window: 1h}"},
+		{p.replies, "reply: store"},
+		{p.atMost, "assurance: at-most-once"},
+		{p.anyway, "assurance: at-least-once"},
+	} {
+		if x.on {
+			b.WriteString(", " + x.text)
+		}
+	}
+	return b.String()
 }
 
 // launch starts the gateway and does not wait for it.
 func (l *lab) launch() {
 	l.t.Helper()
-	g, err := launch(l.file)
+	fmt.Fprintf(l.log, "--- start %d at %v\n", l.starts+1, l.rec.now())
+	g, err := launch(l.file, l.log)
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	l.gw = g
+	l.leaving = false
 	l.starts++
 	go func() { // the door opens as soon as there is one
 		select {
@@ -208,20 +286,7 @@ func (l *lab) start() {
 	l.door.set(l.gw.addr)
 }
 
-// kill ends the gateway by kill -9.
-func (l *lab) kill() {
-	l.t.Helper()
-	select {
-	case <-l.gw.gone:
-		l.t.Errorf("the gateway died on its own: %v\n%s", l.gw.err, l.gw.tail())
-	default:
-	}
-	l.rec.breach("", "kill -9")
-	l.gw.kill()
-	l.after()
-}
-
-// restart ends the gateway in good order and starts it again.
+// stop ends the gateway in good order.
 func (l *lab) stop() {
 	l.t.Helper()
 	l.rec.breach("", "SIGTERM")
@@ -260,7 +325,7 @@ func (l *lab) settle(within time.Duration) {
 	}
 	l.rec.h.Waiting = waiting
 	for _, r := range l.routes {
-		dead, err := l.gw.dead(r)
+		dead, err := l.gw.dead(r, l.buried)
 		if err != nil {
 			l.t.Error(err)
 		}
@@ -293,37 +358,30 @@ func (l *lab) judge() {
 		}
 		l.t.Error(v)
 	}
-	if len(r.Violations) > 0 {
-		l.keep(r)
+	if l.t.Failed() {
+		l.keep(r.Violations)
 	}
-	l.t.Logf("%d starts, %d requests, %d repeats\n%s", l.starts, len(l.rec.h.Receipts), r.Repeats, &r)
+	l.t.Logf("%d starts, %d requests, %d repeats, %d answered at once, %d failed at once\n%s", l.starts, len(l.rec.h.Receipts), r.Repeats, r.Answered, r.Failed, &r)
 	total.Lock()
 	defer total.Unlock()
 	total.add(r)
 	total.runs++
-}
-
-// keep writes the whole history where it can be looked at (go test -artifacts).
-func (l *lab) keep(r report) {
-	dir := l.t.ArtifactDir()
-	for name, v := range map[string]any{"history.json": &l.rec.h, "violations.json": r.Violations} {
-		f, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			l.t.Log(err)
-			continue
-		}
-		err = json.NewEncoder(f).Encode(v)
-		if err := errors.Join(err, f.Close()); err != nil {
-			l.t.Log(err)
-		}
+	if total.faults == nil {
+		total.faults = map[string]int{}
 	}
-	_ = os.WriteFile(filepath.Join(dir, "gateway.log"), []byte(l.gw.log.String()), 0o600)
+	for name, n := range l.met {
+		total.faults[name] += n
+	}
+	clear(l.met)
 }
 
 // between draws a duration.
 func (l *lab) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(l.rnd.Int64N(int64(high-low)))
 }
+
+// pick draws from so many.
+func (l *lab) pick(n int) int { return l.rnd.IntN(n) }
 
 // fork returns randomness of its own for another goroutine.
 func (l *lab) fork() *rand.Rand { return rand.New(rand.NewPCG(l.rnd.Uint64(), l.rnd.Uint64())) }

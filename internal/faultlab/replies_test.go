@@ -19,7 +19,7 @@ func (l *lab) lostReplies() (asked int, wrong []string) {
 	defer client.CloseIdleConnections()
 	for i := range l.rec.h.Ops {
 		o := &l.rec.h.Ops[i]
-		if !l.replies[o.Route] || o.Outcome != accepted || o.ID == "" {
+		if !l.rec.h.Kept[o.Route] || o.Outcome != accepted || o.ID == "" {
 			continue
 		}
 		asked++

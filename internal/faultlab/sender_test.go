@@ -65,6 +65,8 @@ type sender struct {
 	deadly int           // one of so many is poison; 0 = none
 	lanes  int           // of so many one is drawn for each message; 0 = none
 	once   bool          // messages have an id of their sender's, and are sent again
+	held   bool          // the backend's answer may come in place of a receipt
+	others []string      // routes to go on with, one after the other
 	sent   []memo        // of the messages that were accepted, the last ones
 	http   *http.Client
 	second *http.Client // for what is sent at the same time
@@ -87,11 +89,16 @@ func (l *lab) newSender(name int, route string) *sender {
 	}
 	s.http = &http.Client{Transport: tr, Timeout: clientTimeout}
 	s.second = &http.Client{Transport: tr.Clone(), Timeout: clientTimeout}
-	s.once = l.rec.h.Once[route]
-	if route == keyedRoute {
+	s.turn(l.rec.h.Once[route], l.held[route])
+	return s
+}
+
+// turn sets how messages of the sender's route are sent.
+func (s *sender) turn(once, held bool) {
+	s.once, s.held, s.lanes = once, held, 0
+	if s.route == keyedRoute {
 		s.lanes = 12
 	}
-	return s
 }
 
 // run sends until ctx ends or count messages are sent; 0 = no bound.
@@ -119,11 +126,17 @@ func (s *sender) hangUp() {
 // one sends one message and writes down what became of it.
 func (s *sender) one() outcome {
 	s.n++
+	if n := len(s.others); n > 0 {
+		s.route = s.others[s.n%n]
+	}
 	o := op{Key: fmt.Sprintf("%d-%d", s.name, s.n), Route: s.route, Unnamed: s.framed}
 	body := s.w.body(o.Key, size(s.rnd), s.deadly > 0 && s.rnd.IntN(s.deadly) == 0, s.rnd)
 	if s.lanes > 0 {
 		o.Lane = fmt.Sprintf("k%d", s.rnd.IntN(s.lanes))
 		body = inLane(body, o.Lane)
+	}
+	if s.once && s.n%2 == 0 {
+		body = signed(body, o.Key)
 	}
 	o.Hash = hashOf(body)
 	o.Start = s.rec.now()
@@ -133,7 +146,8 @@ func (s *sender) one() outcome {
 	case s.once:
 		s.insist(&o, body)
 	default:
-		o.Outcome, o.ID, o.Why = s.post(s.http, body, "")
+		a := s.post(s.http, body, "")
+		o.Outcome, o.ID, o.Why = a.x, a.id, a.why
 	}
 	o.End = s.rec.now()
 	s.rec.op(o)
@@ -142,10 +156,10 @@ func (s *sender) one() outcome {
 
 // post sends by HTTP. A connection that was refused is a definite error; one
 // that broke after it was used leaves the outcome unknown.
-func (s *sender) post(client *http.Client, body []byte, name string) (x outcome, id, why string) {
+func (s *sender) post(client *http.Client, body []byte, name string) answer {
 	req, err := http.NewRequest(http.MethodPost, "http://gateway/"+s.route, bytes.NewReader(body))
 	if err != nil {
-		return refused, "", err.Error()
+		return answer{x: refused, why: err.Error()}
 	}
 	req.Header.Set("Content-Type", "text/xml; charset=utf-8")
 	req.Header.Set("SOAPAction", `"urn:soapway:faultlab#Place"`)
@@ -158,21 +172,32 @@ func (s *sender) post(client *http.Client, body []byte, name string) (x outcome,
 	res, err := client.Do(req)
 	if err != nil {
 		if _, ok := errors.AsType[dialError](err); ok {
-			return refused, "", err.Error()
+			return answer{x: refused, why: err.Error()}
 		}
-		return unknown, "", err.Error()
+		return answer{x: unknown, why: err.Error()}
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
-	switch {
-	case res.StatusCode == http.StatusAccepted:
-		// The 202 is the promise, whatever becomes of the rest of the answer.
-		return accepted, res.Header.Get("Gateway-Message-Id"), ""
+	return s.understand(res, text, err)
+}
+
+// understand takes an answer for what it says. The head is the promise, whatever
+// becomes of the rest of it.
+func (s *sender) understand(res *http.Response, text []byte, err error) answer {
+	id, why := res.Header.Get("Gateway-Message-Id"), fmt.Sprintf("%s %.600q %v", res.Status, text, err)
+	switch receipt := strings.HasPrefix(res.Header.Get("Location"), "/_gateway/messages/"); {
+	case res.StatusCode == http.StatusAccepted && (receipt || !s.held):
+		return answer{x: accepted, id: id}
 	case res.Header.Get("Gateway-Outcome") == "unknown":
-		return unknown, "", res.Status
-	default:
-		return refused, "", fmt.Sprintf("%s %.200q %v", res.Status, text, err)
+		return answer{x: unknown, why: res.Status}
+	case s.held && res.StatusCode < 300:
+		return answer{x: answered, why: why}
+	case s.held && res.StatusCode != http.StatusServiceUnavailable:
+		return answer{x: failed, why: why}
+	case s.once && res.StatusCode == http.StatusOK && err == nil && string(text) == replyEnvelope:
+		return answer{x: accepted, id: id, replied: true}
 	}
+	return answer{x: refused, why: why}
 }
 
 // postFrame sends a frame: a frame without a payload is the answer that it is
@@ -221,27 +246,38 @@ func (s *sender) exchange(body []byte) ([]byte, error) {
 
 // A crowd is senders at work.
 type crowd struct {
-	stop context.CancelFunc
-	wg   sync.WaitGroup
-	left atomic.Int64
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+	left    atomic.Int64
+	senders []*sender
 }
 
 // send lets n senders work, the routes in turn; each sends count messages, or
 // goes on until the crowd is stopped.
 func (l *lab) send(n, count int, think time.Duration, deadly int, routes ...string) *crowd {
+	c := &crowd{}
 	ctx, stop := context.WithCancel(context.Background())
-	c := &crowd{stop: stop}
-	c.left.Store(int64(n))
+	c.stop = stop
 	for i := range n {
-		l.senders++
-		s := l.newSender(l.senders, routes[i%len(routes)])
-		s.think, s.deadly = think, deadly
-		c.wg.Go(func() {
-			defer c.left.Add(-1)
-			s.run(ctx, count)
-		})
+		l.hire(ctx, c, count, think, deadly, routes[i%len(routes)])
 	}
 	return c
+}
+
+// hire adds a sender to a crowd. One with several routes sends to each in turn.
+func (l *lab) hire(ctx context.Context, c *crowd, count int, think time.Duration, deadly int, routes ...string) {
+	l.senders++
+	s := l.newSender(l.senders, routes[0])
+	s.think, s.deadly = think, deadly
+	if len(routes) > 1 {
+		s.others = routes
+	}
+	c.senders = append(c.senders, s)
+	c.left.Add(1)
+	c.wg.Go(func() {
+		defer c.left.Add(-1)
+		s.run(ctx, count)
+	})
 }
 
 // wait returns once every sender has sent its count.

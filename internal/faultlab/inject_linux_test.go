@@ -1,0 +1,138 @@
+package faultlab
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// withoutStrace says why no call of the gateway can be made to fail.
+func withoutStrace(*storm) string {
+	if os.Geteuid() != 0 {
+		return "to inject an error needs root"
+	}
+	if _, err := exec.LookPath("strace"); err != nil {
+		return "no strace here (apt-get install strace, or make interop)"
+	}
+	return ""
+}
+
+// injected are the calls that fail with EIO. A write is one of the files that hold
+// the accepted messages.
+func (s *storm) injected(what string) ([]string, error) {
+	if what == "sync" {
+		return []string{"-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO"}, nil
+	}
+	dir := messagesOf(s.store, "GW_IN_00")
+	files, err := filepath.Glob(filepath.Join(dir, "*.blk"))
+	if err != nil {
+		return nil, err
+	}
+	last := 1
+	for _, f := range files {
+		n, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(f), ".blk"))
+		last = max(last, n)
+	}
+	args := []string{"-e", "trace=write,pwrite64", "-e", "inject=write,pwrite64:error=EIO"}
+	for n := last; n < last+4; n++ { // a new one may be begun meanwhile
+		args = append(args, "-P", filepath.Join(dir, strconv.Itoa(n)+".blk"))
+	}
+	return args, nil
+}
+
+// failStore lets the disk answer with EIO. What is under way has an unknown
+// outcome; the store is closed; the gateway goes on with its sync routes, or ends
+// and says so. The next start has everything.
+func (s *storm) failStore(what string, exit bool) {
+	s.t.Helper()
+	if exit {
+		s.stop()
+		s.onFailure = "exit"
+		s.write(s.plans...)
+		s.start()
+		defer func() { s.onFailure = ""; s.write(s.plans...) }()
+	}
+	pause(s.between(100*time.Millisecond, 300*time.Millisecond)) // until the senders are back
+	how, err := s.injected(what)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var said bytes.Buffer
+	trace := exec.Command("strace", append([]string{"-f", "-q", "-o", os.DevNull, "-p", strconv.Itoa(s.gw.cmd.Process.Pid)}, how...)...)
+	trace.Stderr = &said
+	failed := s.gw.log.await(storeFailed)
+	s.rec.breach("", "EIO for "+what)
+	if err := trace.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	var late error
+	select {
+	case <-failed:
+	case <-s.gw.gone:
+	case <-time.After(patience):
+		late = errors.New("the store has not noticed")
+	}
+	s.rec.breach("", "the store has failed")
+	_ = trace.Process.Signal(syscall.SIGINT) // it lets go of the gateway
+	_ = trace.Wait()
+	if late != nil {
+		s.t.Errorf("EIO for %s: %v; strace: %s\n%s", what, late, &said, s.gw.tail())
+		return
+	}
+	if exit {
+		s.exited()
+		s.after()
+	} else {
+		s.degraded()
+		s.rec.breach("", "restart")
+		if s.rnd.IntN(2) == 0 {
+			s.kill()
+		} else {
+			s.stop()
+		}
+	}
+	s.launch()
+}
+
+// exited: on_failure: exit ends the process, and its supervisor hears of it.
+func (s *storm) exited() {
+	s.t.Helper()
+	select {
+	case <-s.gw.gone:
+		if code := s.gw.cmd.ProcessState.ExitCode(); code != 1 {
+			s.t.Errorf("the store has failed, on_failure: exit: exit %d, want 1\n%s", code, s.gw.tail())
+		}
+	case <-time.After(patience):
+		s.t.Errorf("the store has failed, on_failure: exit: the gateway goes on\n%s", s.gw.tail())
+		s.gw.kill()
+	}
+}
+
+// degraded: on_failure: degrade refuses on queue routes, and serves the others.
+func (s *storm) degraded() {
+	s.t.Helper()
+	client := &http.Client{Timeout: clientTimeout}
+	defer client.CloseIdleConnections()
+	post := func(route string) (string, error) {
+		body := s.w.body("0-0", smallest, false, s.fork())
+		res, err := client.Post("http://"+s.gw.addr["web"]+"/"+route, "text/xml; charset=utf-8", bytes.NewReader(body))
+		if err != nil {
+			return "", err
+		}
+		defer res.Body.Close()
+		return fmt.Sprintf("%d %s", res.StatusCode, res.Header.Get("Gateway-Outcome")), nil
+	}
+	for route, want := range map[string]string{"echo": "200 ", "free": "503 "} {
+		if got, err := post(route); err != nil || got != want {
+			s.t.Errorf("the store has failed, route %s: got %q %v, want %q\n%s", route, got, err, want, s.gw.tail())
+		}
+	}
+}

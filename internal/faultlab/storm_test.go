@@ -1,0 +1,298 @@
+package faultlab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A storm is a lab in which everything happens to one gateway under load.
+type storm struct {
+	*lab
+	plans []plan
+	nodes []*backend // of the routes of each kind; they come and go
+	flock *backend   // of many more routes; answers as it likes, and is always there
+	dead  *backend   // is down throughout
+}
+
+// A fault is something that is done to a gateway under load. It ends with the
+// gateway at work.
+type fault struct {
+	name    string // kind and which
+	without func(s *storm) string
+	do      func(s *storm)
+}
+
+// destinations is how many backends a storm has, one of which is down throughout.
+const destinations = 50
+
+// deadRoute is the route to the backend that is down throughout.
+const deadRoute = "dead"
+
+// eraTime is about how long a storm goes on before it is judged and goes on with
+// an empty history: what is remembered fits in memory then, however long it lasts.
+const eraTime = 5 * time.Minute
+
+// newStorm returns a storm over a disk of its own, or over that of this machine
+// where there can be none.
+func newStorm(t *testing.T) *storm {
+	t.Helper()
+	var d *disk
+	if why := noDisk(); why == "" {
+		d = mountDisk(t, 768<<20)
+	}
+	s := &storm{lab: newLabOn(t, d)}
+	s.plans = kinds()
+	for i := range s.plans {
+		n := newBackend(t, s.rec, s.seed+uint64(i), s.plans[i].name)
+		newChaos(t, n, s.seed+uint64(i))
+		n.act(usual)
+		n.up()
+		s.plans[i].node = n
+		s.nodes = append(s.nodes, n)
+	}
+	s.dead = newBackend(t, s.rec, s.seed+100, deadRoute)
+	s.flock = newBackend(t, s.rec, s.seed+101, "flock")
+	s.flock.act(usual)
+	s.flock.up()
+	s.plans = append(s.plans, plan{name: deadRoute, node: s.dead})
+	for i := range destinations - len(s.plans) {
+		s.plans = append(s.plans, plan{name: fmt.Sprintf("plant-%02d", i), node: s.flock})
+	}
+	s.configure(s.plans...)
+	return s
+}
+
+// storming does everything to one gateway, in an order that is drawn, until the
+// time is over and everything was done once.
+func storming(t *testing.T, d time.Duration) {
+	s := newStorm(t)
+	deck := slices.DeleteFunc(everything(), func(f fault) bool {
+		why := ""
+		if f.without != nil {
+			why = f.without(s)
+		}
+		if why != "" {
+			t.Logf("left out: %s: %s", f.name, why)
+		}
+		return why != ""
+	})
+	s.start()
+	begun := time.Now()
+	for first := true; first || time.Since(begun) < d; first = false {
+		s.era(deck, first, begun.Add(d))
+		if t.Failed() {
+			break
+		}
+	}
+	s.stop()
+}
+
+// era does faults until its time is over, heals everything, and judges.
+func (s *storm) era(deck []fault, whole bool, until time.Time) {
+	s.t.Helper()
+	if over := time.Now().Add(eraTime); until.After(over) {
+		until = over
+	}
+	c := s.work()
+	defer c.halt()
+	moods := s.moods()
+	defer moods()
+	for ; whole || time.Now().Before(until); whole = false {
+		s.rnd.Shuffle(len(deck), func(i, k int) { deck[i], deck[k] = deck[k], deck[i] })
+		for i := range deck {
+			if !whole && time.Now().After(until) {
+				break
+			}
+			pause(s.between(100*time.Millisecond, 500*time.Millisecond))
+			fmt.Fprintf(s.log, "--- %v %s\n", s.rec.now(), deck[i].name)
+			deck[i].do(s)
+			s.met[deck[i].name]++
+			s.regain(deck[i].name)
+		}
+	}
+	moods()
+	c.halt()
+	heal(append([]*backend{s.dead, s.flock}, s.nodes...))
+	s.settle(2 * patience)
+	s.t.Logf("%d messages sent again with nothing waiting", c.repeatAll())
+	for _, n := range append([]*backend{s.dead, s.flock}, s.nodes...) {
+		n.down() // so that nobody is at work on the ledger
+	}
+	s.judge()
+	h := newHistory()
+	h.Ordered, h.Once, h.AtMost, h.Kept = s.rec.h.Ordered, s.rec.h.Once, s.rec.h.AtMost, s.rec.h.Kept
+	s.rec.h = h
+	for _, n := range append([]*backend{s.flock}, s.nodes...) {
+		n.act(usual)
+		n.up()
+	}
+}
+
+// work is the load: senders for each kind of route, some for the many, and one
+// for the backend that is down.
+func (s *storm) work() *crowd {
+	c := &crowd{}
+	ctx, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	var flock []string
+	for _, p := range s.plans {
+		switch p.node {
+		case s.flock:
+			flock = append(flock, p.name)
+		case s.dead:
+			s.hire(ctx, c, 0, 300*time.Millisecond, 0, p.name)
+		default:
+			s.hire(ctx, c, 0, 40*time.Millisecond, 60, p.name)
+			s.hire(ctx, c, 0, 40*time.Millisecond, 60, p.name)
+		}
+	}
+	for range 6 {
+		s.hire(ctx, c, 0, 40*time.Millisecond, 60, flock...)
+	}
+	return c
+}
+
+// moods lets the backends change how they answer, and now and then be down for a
+// moment, until it is called off.
+func (s *storm) moods() (end func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for _, n := range s.nodes {
+		rnd := s.fork()
+		wg.Go(func() {
+			all := []script{always(takes), usual, usual, always(faults), always(busy), always(dawdles), mixed(takes, resets), mixed(takes, takes, takes, hangs)}
+			for ctx.Err() == nil {
+				n.act(all[rnd.IntN(len(all))])
+				if rnd.IntN(8) == 0 {
+					n.down()
+					wait(ctx, time.Duration(rnd.Int64N(int64(time.Second))))
+					n.up()
+				}
+				wait(ctx, time.Duration(rnd.Int64N(int64(4*time.Second))))
+			}
+		})
+	}
+	return func() { stop(); wg.Wait() }
+}
+
+// regain: after a fault the gateway is there, or comes, and takes messages.
+func (s *storm) regain(fault string) {
+	s.t.Helper()
+	if err := s.gw.awaitReady(); err != nil {
+		s.t.Fatalf("after %s: %v", fault, err)
+	}
+	s.door.set(s.gw.addr)
+	before := s.acceptances()
+	if !eventually(patience, func() bool { return s.acceptances() > before }) {
+		s.t.Fatalf("after %s: no message is accepted\n%s", fault, s.gw.tail())
+	}
+}
+
+// acceptances is how many messages were accepted so far.
+func (l *lab) acceptances() int {
+	_, n, _ := l.rec.counts()
+	return n
+}
+
+// everything is all that is done to a gateway.
+func everything() []fault {
+	var all []fault
+	for _, m := range moments {
+		all = append(
+			all,
+			fault{"kill, " + m.name, nil, func(s *storm) { m.aim(s)(); s.kill(); s.launch() }},
+			fault{"power, " + m.name, withoutDisk, func(s *storm) { m.aim(s)(); s.powerCut(); s.launch() }},
+		)
+	}
+	for _, x := range troubles {
+		all = append(all, fault{"network, " + string(x), nil, func(s *storm) { s.disturb(x) }})
+	}
+	return append(
+		all,
+		fault{"stop, orderly", nil, func(s *storm) { s.stop(); s.start() }},
+		fault{"frozen, gateway", withoutFreezing, (*storm).freezeGateway},
+		fault{"frozen, backend", nil, (*storm).freezeBackend},
+		fault{"disk, full", withoutDisk, func(s *storm) { s.fillDisk(spare) }},
+		fault{"disk, neighbour", nil, (*storm).neighbour},
+		fault{"error, sync", withoutStrace, func(s *storm) { s.failStore("sync", false) }},
+		fault{"error, write", withoutStrace, func(s *storm) { s.failStore("write", false) }},
+		fault{"error, sync and exit", withoutStrace, func(s *storm) { s.failStore("sync", true) }},
+	)
+}
+
+func withoutDisk(s *storm) string {
+	if s.disk == nil {
+		return noDisk()
+	}
+	return ""
+}
+
+// disturb makes trouble on the way to some backends.
+func (s *storm) disturb(x trouble) {
+	var hit []*chaos
+	for _, i := range s.rnd.Perm(len(s.nodes))[:4] {
+		hit = append(hit, s.nodes[i].chaos)
+	}
+	for _, c := range hit {
+		c.make(x)
+	}
+	pause(s.between(time.Second, 3*time.Second))
+	for _, c := range hit {
+		c.make(calm)
+	}
+}
+
+// freezeBackend lets backends stand still for longer than the gateway waits.
+func (s *storm) freezeBackend() {
+	some := []*backend{s.nodes[s.rnd.IntN(len(s.nodes))], s.nodes[s.rnd.IntN(len(s.nodes))]}
+	for _, n := range some {
+		n.freeze()
+	}
+	pause(s.between(time.Second, 4*time.Second))
+	for _, n := range some {
+		n.thaw()
+	}
+}
+
+// freezeGateway lets the gateway stand still for 5 s, and in a long run for up to
+// 90 s.
+func (s *storm) freezeGateway() {
+	most := min(90*time.Second, max(6*time.Second, *faultTime/10))
+	s.rec.breach("", "SIGSTOP")
+	if err := freeze(s.gw.cmd.Process); err != nil {
+		s.t.Fatal(err)
+	}
+	pause(s.between(5*time.Second, most))
+	s.rec.breach("", "SIGCONT")
+	if err := thaw(s.gw.cmd.Process); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// fillDisk lets a stranger fill the disk but for so much, and go after a while.
+// Messages are refused before the store fails, and taken again by themselves.
+func (s *storm) fillDisk(leave int64) {
+	if err := s.disk.fill(s.ballast(), leave); err != nil {
+		s.t.Fatal(err)
+	}
+	before := s.refusals()
+	if !eventually(10*time.Second, func() bool { return s.refusals() > before }) {
+		s.t.Errorf("nothing is refused on a full disk\n%s", s.gw.tail())
+	}
+	pause(s.between(500*time.Millisecond, 2*time.Second))
+	if err := os.Remove(s.ballast()); err != nil {
+		s.t.Fatal(err)
+	}
+	if !s.gw.alive() || strings.Contains(s.gw.log.String(), storeFailed) {
+		s.t.Errorf("the store has failed for a stranger on its disk\n%s", s.gw.tail())
+	}
+}
+
+// storeFailed is what the gateway's log says when a store is given up.
+const storeFailed = "the store can not be trusted any more"
