@@ -397,6 +397,7 @@ func (l *loader) checkStore() {
 	if !s.MaxBytes.None() && s.MaxBytes < leastStore {
 		l.need("store.max_bytes", fmt.Sprintf("%s is too small for a store", l.show("store.max_bytes", s.MaxBytes.String())), fmt.Sprintf("make it at least %v", leastStore))
 	}
+	l.needIf(!s.EncryptionKey.IsZero() && s.EncryptionKey.File() == "", "store.encryption_key", "must be file:PATH", "keys stand in a file of their own, one on a line, the one in use first")
 	// As with listeners, a default asks for nothing.
 	const message, hint = "is for a cluster", "set url, or remove it"
 	var def Store

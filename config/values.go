@@ -123,6 +123,9 @@ func NewSecret(value string) Secret { return Secret{value: value} }
 // Reveal returns the value.
 func (s Secret) Reveal() string { return s.value }
 
+// File is the file that the value was read from, empty if it was given itself.
+func (s Secret) File() string { return s.file }
+
 // IsZero reports whether there is no secret.
 func (s Secret) IsZero() bool { return s.value == "" }
 

@@ -75,7 +75,8 @@ type committer struct {
 	failed   func(error)
 	observer StoreObserver
 	onCommit func(uint64, *Message)
-	stored   func(*job) // of each message, before onCommit; may be nil
+	stored   func(*job)                   // of each message, before onCommit; may be nil
+	seal     func(record) (record, error) // what is written of it; may be nil
 
 	in       chan *job
 	bytes    atomic.Int64 // of the jobs that wait
@@ -109,6 +110,12 @@ func (c *committer) submit(j *job) error {
 	case <-c.stopping:
 		return ErrClosed
 	default:
+	}
+	if c.seal != nil {
+		var err error
+		if j.rec, err = c.seal(j.rec); err != nil {
+			return err
+		}
 	}
 	if c.bytes.Add(int64(j.size)) > waitBytes && j.msg != nil {
 		c.bytes.Add(-int64(j.size))

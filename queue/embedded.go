@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,8 +26,10 @@ type Embedded struct {
 	js       *js
 	commit   *committer
 	syncDone func() error
+	identify sync.Mutex // id and store.json
 	id       identity
 	info     Info
+	keys     keyring
 	trim     *trimmer
 	opened   uint64 // last sequence of the log when it was opened
 
@@ -98,11 +101,15 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	if s.id, err = readIdentity(dir); err != nil {
 		return nil, err
 	}
-	if !s.id.Streams {
+	found := s.id.Streams
+	if !found {
 		if _, e := os.Stat(filepath.Join(dir, "jetstream", "$G", "streams", streamLog)); e == nil {
 			o.Log.Warn("store.json is missing or was written before the streams: their content is taken over", "dir", dir)
-			s.id.Clean = false
+			s.id.Clean, found = false, true
 		}
+	}
+	if err := s.id.seal(o.Keys, found); err != nil {
+		return nil, fmt.Errorf("%w (%s)", err, dir)
 	}
 	check := &startCheck{dir: dir, id: &s.id, log: o.Log, observer: o.Observer}
 	if err := check.run(); err != nil {
@@ -138,12 +145,15 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	if disk == nil {
 		conf.SyncAlways, conf.SyncInterval = o.Durability == Strict, idleSync
 	}
-	if s.js, err = startServer(conf, o.Log, s.fail); err != nil {
+	if s.js, err = startServer(conf, o.Keys, o.Log, s.fail); err != nil {
 		return nil, err
 	}
 	undo = append(undo, s.js.stop)
 	logInfo, err := s.openStreams(check.remade, counts)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.openKeys(); err != nil {
 		return nil, err
 	}
 	if !s.id.Streams || !s.id.Replies {
@@ -158,6 +168,7 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 		}
 	}
 	s.commit = newCommitter(s.js, disk, s.fail, o.Observer)
+	s.commit.seal = func(r record) (record, error) { return s.js.keys.Load().sealRecord(r) }
 	s.commit.durable.Store(logInfo.State.Last)
 	s.messages.Store(int64(logInfo.State.Messages))
 	if s.trim, err = openTrimmer(s, logInfo); err != nil {
@@ -170,6 +181,7 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	s.commit.stored = func(j *job) { s.trim.stored(j.seq, j.rec.subject) }
 	s.run.Go(s.commit.run)
 	s.run.Go(s.trim.run)
+	s.run.Go(s.keys.run)
 	return s, nil
 }
 
@@ -284,15 +296,15 @@ func (s *Embedded) Put(ctx context.Context, m *Message) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	subject := logSubject(m.Destination)
-	size := recordOverhead + len(subject) + len(headerMessage) + len(header) + len(data)
+	rec := record{s.js.keys.Load().logSubject(m.Destination), headerMessage, header, data}
+	size := s.sizeOf(&rec)
 	if s.used.Load()+int64(size) > s.limit {
 		return 0, fmt.Errorf("%w: %d octets of %d are used", ErrFull, s.used.Load(), s.opt.MaxBytes)
 	}
 	if err := s.roomOnDisk(s.opt.MinFree); err != nil {
 		return 0, err
 	}
-	j := &job{rec: record{subject, headerMessage, header, data}, size: size, msg: m}
+	j := &job{rec: rec, size: size, msg: m}
 	j.urgent = s.opt.Durability == Strict
 	j.early = !j.urgent
 	s.used.Add(int64(size))
@@ -344,6 +356,12 @@ func (s *Embedded) Bury(ctx context.Context, d *DeadLetter) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
+	s.keys.renew.RLock()
+	defer s.keys.renew.RUnlock()
+	return s.bury(ctx, d)
+}
+
+func (s *Embedded) bury(ctx context.Context, d *DeadLetter) error {
 	token, err := subjectToken(d.ID)
 	if err != nil {
 		return err
@@ -352,13 +370,14 @@ func (s *Embedded) Bury(ctx context.Context, d *DeadLetter) error {
 	if err != nil {
 		return err
 	}
-	size := recordOverhead + len(subjectDead) + len(token) + len(headerDead) + len(header) + len(data)
+	rec := record{subjectDead + token, headerDead, header, data}
+	size := s.sizeOf(&rec)
 	if s.used.Load()+int64(size) > s.opt.MaxBytes {
 		return fmt.Errorf("%w: %d octets of %d are used", ErrFull, s.used.Load(), s.opt.MaxBytes)
 	}
-	_, err = s.js.get(streamDead, 0, subjectDead+token)
+	_, err = s.js.get(streamDead, 0, rec.subject)
 	fresh := errors.Is(err, ErrNotFound)
-	if err := s.commit.do(ctx, &job{rec: record{subjectDead + token, headerDead, header, data}, size: size, urgent: true}); err != nil {
+	if err := s.commit.do(ctx, &job{rec: rec, size: size, urgent: true}); err != nil {
 		return err
 	}
 	s.used.Add(int64(size))
@@ -381,6 +400,8 @@ func (s *Embedded) Unbury(ctx context.Context, ids ...string) error {
 		}
 		subjects[i] = subjectDead + token
 	}
+	s.keys.renew.RLock()
+	defer s.keys.renew.RUnlock()
 	return s.commit.do(ctx, &job{urgent: true, call: func() error {
 		for _, subject := range subjects {
 			if err := s.js.forget(streamDead, subject, 0); err != nil {
@@ -490,24 +511,48 @@ func (s *Embedded) SaveState(ctx context.Context, name string, value []byte) err
 	if err := s.usable(); err != nil {
 		return err
 	}
-	token, err := subjectToken(name)
-	if err != nil {
-		return err
-	}
 	if len(value) > maxData {
 		return fmt.Errorf("%w: a state of %d octets", ErrTooLarge, len(value))
 	}
-	j := &job{urgent: true}
-	if len(value) == 0 {
-		j.call = func() error { return s.js.forget(streamState, subjectState+token, 0) }
-	} else {
-		j.rec = record{subjectState + token, headerValue, encodeValue(name, value), append([]byte(nil), value...)}
-		j.size = recordOverhead + len(value)
-	}
-	if err := s.commit.do(ctx, j); err != nil || len(value) == 0 {
+	s.keys.renew.RLock()
+	defer s.keys.renew.RUnlock()
+	return s.saveState(ctx, name, value)
+}
+
+func (s *Embedded) saveState(ctx context.Context, name string, value []byte) error {
+	subjects, err := s.js.keys.Load().stateSubjects(name)
+	if err != nil {
 		return err
 	}
-	return s.js.forget(streamState, subjectState+token, 1)
+	if len(value) == 0 {
+		return s.commit.do(ctx, &job{urgent: true, call: func() error {
+			// The one that counts goes last: a crash must not bring an older one back.
+			for _, subject := range slices.Backward(subjects) {
+				if err := s.js.forget(streamState, subject, 0); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
+	}
+	j := &job{
+		rec:    record{subjects[0], headerValue, encodeValue(name, value), append([]byte(nil), value...)},
+		size:   recordOverhead + len(value),
+		urgent: true,
+	}
+	if err := s.commit.do(ctx, j); err != nil {
+		return err
+	}
+	for i, subject := range subjects {
+		keep := uint64(0)
+		if i == 0 {
+			keep = 1
+		}
+		if err := s.js.forget(streamState, subject, keep); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // State implements [Store].
@@ -515,12 +560,16 @@ func (s *Embedded) State(name string) ([]byte, error) {
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	token, err := subjectToken(name)
+	subjects, err := s.js.keys.Load().stateSubjects(name)
 	if err != nil {
 		return nil, err
 	}
-	b, _, err := s.value(subjectState + token)
-	return b, err
+	for _, subject := range subjects {
+		if b, _, err := s.value(subject); b != nil || err != nil {
+			return b, err
+		}
+	}
+	return nil, nil
 }
 
 // value reads the last value of a subject of GW_STATE and its sequence there,
@@ -562,12 +611,14 @@ func (s *Embedded) Close() error {
 	if s.closing.Swap(true) {
 		return nil
 	}
+	s.keys.stop()
 	s.trim.close() // its last pass goes through the committer
 	s.commit.close()
 	s.run.Wait()
 	err := s.Err()
+	var counts map[string]uint64
 	if err == nil {
-		s.id.Counts = s.counts()
+		counts = s.counts()
 	}
 	s.js.stop()
 	// The server has written its last; the descriptor is still the first one,
@@ -576,8 +627,7 @@ func (s *Embedded) Close() error {
 		err = s.commit.sync()
 	}
 	if err == nil {
-		s.id.Clean = s.id.Clean || !s.opt.Inspect
-		err = s.id.write(s.dir)
+		err = s.identity(func(id *identity) { id.Clean, id.Counts = id.Clean || !s.opt.Inspect, counts })
 	}
 	if e := s.syncDone(); err == nil {
 		err = e

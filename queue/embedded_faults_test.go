@@ -63,7 +63,7 @@ func TestLock(t *testing.T) {
 // TestIdentityRefused: what is not understood is refused and left as it is.
 func TestIdentityRefused(t *testing.T) {
 	for name, text := range map[string]string{
-		"newer":     `{"format": 2, "id": "x", "epoch": 7}`,
+		"newer":     `{"format": 3, "id": "x", "epoch": 7}`,
 		"not JSON":  `{"format": 1, "id":`,
 		"empty":     ``,
 		"no format": `{"id": "x"}`,
@@ -659,5 +659,24 @@ func TestStoreOptionsReportEveryField(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("OpenEmbedded: got %v, want it to name %s", err, field)
 		}
+	}
+}
+
+// TestDeadTwice: a kill between a dead letter's replacement and the end of the
+// one it replaces leaves both; the newer one counts.
+func TestDeadTwice(t *testing.T) {
+	s := openStore(t, testOptions(t, t.TempDir()))
+	for _, reason := range []string{"older", "newer"} {
+		header, data, err := encodeDead(&DeadLetter{Message: &Message{ID: "id", Route: "r"}, Reason: reason})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.commit.do(t.Context(), &job{rec: record{subjectDead + "id", headerDead, header, data}, urgent: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	if err := s.ScanDead(t.Context(), func(d *DeadLetter, _ int) error { got = append(got, d.Reason); return nil }); err != nil || !slices.Equal(got, []string{"newer"}) {
+		t.Errorf("ScanDead: got %q, %v, want the newer one", got, err)
 	}
 }

@@ -26,6 +26,9 @@ type identity struct {
 	Opened  time.Time `json:"opened"`
 	// Counts are the records of each stream at the last orderly stop.
 	Counts map[string]uint64 `json:"counts,omitempty"`
+	// Keys names every key that something in the store may be sealed with, and
+	// by noKey says that something may not be. Empty: nothing was ever sealed.
+	Keys []string `json:"keys,omitempty"`
 
 	lost bool // there was none: it is new, or the one beside the streams is gone
 }
@@ -46,8 +49,8 @@ func readIdentity(dir string) (identity, error) {
 	if err := json.Unmarshal(b, &id); err != nil {
 		return identity{}, fmt.Errorf("queue: %s can not be read and was left as it is: %w", name, err)
 	}
-	if id.Format > Format {
-		return identity{}, fmt.Errorf("queue: %s: the store has format %d, this program knows %d (use a newer one)", name, id.Format, Format)
+	if id.Format > formatSealed {
+		return identity{}, fmt.Errorf("queue: %s: the store has format %d, this program knows %d (use a newer one)", name, id.Format, formatSealed)
 	}
 	if id.Format < 1 || id.ID == "" {
 		return identity{}, fmt.Errorf("queue: %s is incomplete and was left as it is", name)

@@ -26,9 +26,24 @@ type scanned struct {
 	subject string
 	size    int // of the data
 	msg     *nats.Msg
+	sealed  string // the key it was sealed with, or noKey
 }
 
 func (r scanned) header(name string) string { return r.msg.Header.Get(name) }
+
+// open makes of a sealed message what was written. One that is damaged has no
+// header of ours then, so that whoever reads it finds it unreadable; only a
+// missing key is an error, because nothing of it may be taken for damaged.
+func (r *scanned) open(k *Keys, withData bool) error {
+	var err error
+	if r.sealed, err = k.openRecord(r.subject, r.msg, withData); errors.Is(err, ErrKey) {
+		return err
+	}
+	if err == nil && r.sealed != noKey {
+		r.size -= sealTag
+	}
+	return nil
+}
 
 // values calls f for every message of GW_STATE whose subject matches, in order.
 // It needs no consumer, whose making and ending take longer than all of it.
@@ -71,6 +86,9 @@ func (j *js) values(ctx context.Context, subject string, f func(scanned) error) 
 				return fmt.Errorf("queue: scan %s: sequence %d, want at least %d", streamState, r.seq, next)
 			}
 			next = r.seq + 1
+			if err := r.open(j.keys.Load(), true); err != nil {
+				return err
+			}
 			if err := f(r); err != nil {
 				return err
 			}
@@ -135,6 +153,9 @@ func (j *js) heads(ctx context.Context, stream string, from uint64, f func(scann
 			expect++
 			if r.size, err = strconv.Atoi(m.Header.Get("Nats-Msg-Size")); err != nil {
 				return fmt.Errorf("queue: scan %s: size: %w", stream, err)
+			}
+			if err := r.open(j.keys.Load(), false); err != nil {
+				return err
 			}
 			if err := f(r); err != nil {
 				return err

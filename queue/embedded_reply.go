@@ -62,7 +62,8 @@ func (s *Embedded) KeepReply(ctx context.Context, r *Reply) error {
 	}
 	hour := hourOfReply(r)
 	subject := subjectReply + strconv.FormatInt(hour, 10) + "." + token
-	size := recordOverhead + len(subject) + len(headerReply) + len(header) + len(data)
+	rec := record{subject, headerReply, header, data}
+	size := s.sizeOf(&rec)
 	if s.used.Load()+int64(size) > s.opt.MaxBytes {
 		return fmt.Errorf("%w: %d octets of %d are used", ErrFull, s.used.Load(), s.opt.MaxBytes)
 	}
@@ -72,7 +73,7 @@ func (s *Embedded) KeepReply(ctx context.Context, r *Reply) error {
 	if err := s.noteHour(ctx, hour); err != nil {
 		return err
 	}
-	if err := s.commit.do(ctx, &job{rec: record{subject, headerReply, header, data}, size: size, urgent: true}); err != nil {
+	if err := s.commit.do(ctx, &job{rec: rec, size: size, urgent: true}); err != nil {
 		return err
 	}
 	s.used.Add(int64(size))

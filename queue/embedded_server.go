@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -63,11 +64,13 @@ type js struct {
 	api     *nats.Conn
 	ackCh   chan ack
 	replies []string // reply subject of each slot of a group
+
+	keys atomic.Pointer[Keys] // for what is read
 }
 
 // startServer starts JetStream in o.StoreDir. broken is told of what the server or
 // its connections can not mend.
-func startServer(o *server.Options, log *slog.Logger, broken func(error)) (_ *js, err error) {
+func startServer(o *server.Options, keys *Keys, log *slog.Logger, broken func(error)) (_ *js, err error) {
 	o.DontListen, o.NoSigs, o.JetStream, o.DisableJetStreamBanner = true, true, true, true
 	o.JetStreamMaxMemory = 64 << 20 // consumers of scans
 	o.MaxPayload = maxPayload
@@ -78,6 +81,7 @@ func startServer(o *server.Options, log *slog.Logger, broken func(error)) (_ *js
 	srv.SetLoggerV2(&serverLog{log: log, fatal: broken}, false, false, false)
 	srv.Start()
 	j := &js{srv: srv}
+	j.keys.Store(keys)
 	defer func() {
 		if err != nil {
 			j.stop()
@@ -303,7 +307,8 @@ func (j *js) get(stream string, seq uint64, subject string) (*nats.Msg, error) {
 	}
 	switch st := m.Header.Get("Status"); st {
 	case "":
-		return m, nil
+		_, err := j.keys.Load().openRecord(m.Header.Get("Nats-Subject"), m, true)
+		return m, err
 	case "404":
 		return nil, ErrNotFound
 	default:

@@ -125,11 +125,14 @@ func copyStore(t *testing.T, from string) string {
 }
 
 func embeddedMaker(observer func(t *testing.T) StoreObserver) storeMaker {
-	options := func(t *testing.T, dir string) StoreOptions {
+	return optionsMaker(func(t *testing.T, dir string) StoreOptions {
 		o := testOptions(t, dir)
 		o.Observer = observer(t)
 		return o
-	}
+	})
+}
+
+func optionsMaker(options func(t *testing.T, dir string) StoreOptions) storeMaker {
 	return storeMaker{
 		open: func(t *testing.T) Store { return openStore(t, options(t, t.TempDir())) },
 		reopen: func(t *testing.T, s Store, clean bool) Store {

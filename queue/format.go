@@ -45,6 +45,10 @@ import (
 // is the CRC-32C, in hexadecimal, of the fields before it and then the data.
 const Format = 1
 
+// formatSealed is the version of a store in which something was ever sealed: a
+// program that knows no keys must not open it.
+const formatSealed = 2
+
 const (
 	headerMessage = "Gw-Message"
 	headerDead    = "Gw-Dead"

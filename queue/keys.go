@@ -2,11 +2,13 @@ package queue
 
 import (
 	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -17,14 +19,22 @@ var ErrKey = errors.New("queue: wrong or missing encryption key")
 const KeySize = 32
 
 // Keys encrypt what a store has on the disk. The first is in use; the others
-// open what was sealed before it. A nil *Keys seals nothing.
-type Keys struct{ keys []key }
-
-// key is one key and its name.
-type key struct {
-	secret [KeySize]byte
-	id     keyID
+// open what was sealed before it. A nil *Keys seals nothing and opens nothing.
+type Keys struct {
+	keys  []key
+	plain bool // nothing is sealed any more; the keys only open
 }
+
+// key is one key and its name, and what is derived from it.
+type key struct {
+	secret  [KeySize]byte
+	id      keyID
+	records recordKey
+	names   []byte // for HMAC
+}
+
+// noKey stands for a key in a key file, and in store.json for that of what is not sealed.
+const noKey = "none"
 
 // keyID names a key without telling anything of it. It may stand in clear: to
 // get from it to a key one has to try all of them.
@@ -38,8 +48,9 @@ const maxKeys = 32
 // ParseKeys reads a key file: one key on a line, the one in use first. A key is
 // [KeySize] random octets, as 64 hexadecimal digits or in Base64; empty lines and
 // those that begin with # are passed over. Words are no keys: what a person can
-// remember, a thief of the disk can try. Errors name the line and nothing of
-// what it holds.
+// remember, a thief of the disk can try. The word none in place of the first key
+// means that nothing is sealed any more, while the keys behind it still open what
+// was. Errors name the line and nothing of what it holds.
 func ParseKeys(text string) (*Keys, error) {
 	k := &Keys{}
 	n := 0
@@ -47,6 +58,13 @@ func ParseKeys(text string) (*Keys, error) {
 		n++
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
+			continue
+		}
+		if line == noKey {
+			if k.plain || len(k.keys) > 0 {
+				return nil, fmt.Errorf("line %d: %s must be the first key", n, noKey)
+			}
+			k.plain = true
 			continue
 		}
 		secret, err := parseKey(line)
@@ -66,7 +84,7 @@ func ParseKeys(text string) (*Keys, error) {
 			return nil, fmt.Errorf("line %d: more than %d keys", n, maxKeys)
 		}
 	}
-	if len(k.keys) == 0 {
+	if len(k.keys) == 0 && !k.plain {
 		return nil, errors.New("there is no key")
 	}
 	return k, nil
@@ -97,7 +115,18 @@ func parseKey(s string) (secret [KeySize]byte, err error) {
 func newKey(secret [KeySize]byte) (key, error) {
 	k := key{secret: secret}
 	id, err := k.derive("soapway key id", nil, len(k.id))
+	if err != nil {
+		return k, err
+	}
 	copy(k.id[:], id)
+	if k.names, err = k.derive("soapway names 1", nil, sha256.Size); err != nil {
+		return k, err
+	}
+	records, err := k.derive("soapway records 1", nil, KeySize)
+	if err != nil {
+		return k, err
+	}
+	k.records, err = newRecordKey(records)
 	return k, err
 }
 
@@ -107,13 +136,30 @@ func (k *key) derive(purpose string, salt []byte, n int) ([]byte, error) {
 	return hkdf.Key(sha256.New, k.secret[:], salt, purpose, n)
 }
 
+// Sealing says whether what is written from now on is sealed.
+func (k *Keys) Sealing() bool { return k != nil && !k.plain }
+
 // ID names the key in use, for logs; it tells nothing of the key. It is empty
-// for no keys.
+// where nothing is sealed.
 func (k *Keys) ID() string {
-	if k == nil {
+	if !k.Sealing() {
 		return ""
 	}
 	return k.keys[0].id.String()
+}
+
+// has says whether there is a key of this name.
+func (k *Keys) has(id string) bool {
+	return k != nil && slices.ContainsFunc(k.keys, func(one key) bool { return one.id.String() == id })
+}
+
+// name makes of a name one that tells nothing of it.
+func (k *key) name(kind, name string) []byte {
+	h := hmac.New(sha256.New, k.names)
+	h.Write([]byte(kind))
+	h.Write([]byte{0})
+	h.Write([]byte(name))
+	return h.Sum(nil)
 }
 
 // find returns the key of this name.

@@ -74,11 +74,11 @@ func (c *fileCipher) next(last bool) ([]byte, error) {
 }
 
 // Seal returns a writer that seals what it is given into w, under the name that
-// Unseal has to be given; with no keys it passes everything on as it is. What
+// Unseal has to be given; unless [Keys.Sealing] it passes everything on as it is. What
 // was written is complete only once Close has returned nil: until then it is
 // cut off, and found to be. Close does not close w. It holds one chunk.
 func (k *Keys) Seal(w io.Writer, name string) (io.WriteCloser, error) {
-	if k == nil {
+	if !k.Sealing() {
 		return plainWriter{w}, nil
 	}
 	one := &k.keys[0]
@@ -152,9 +152,8 @@ func (s *sealer) Close() error {
 }
 
 // Unseal returns a reader of what Seal wrote under this name with one of the
-// keys; with no keys it passes everything on as it is. Whether a file is sealed
-// is for the caller to know, from where nobody can change it: it is not
-// guessed from the file.
+// keys; nil keys pass everything on as it is. Whether a file is sealed is for the
+// caller to know, who has noted [Keys.Sealing] with it: it is not guessed from the file.
 //
 // Every octet that is read has been authenticated, and io.EOF means that the
 // file ended where its writer ended it. Errors: [ErrKey] when the key is none of

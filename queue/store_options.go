@@ -41,6 +41,10 @@ type StoreOptions struct {
 	// was told about the last stop (Info.Clean), however the tool ends.
 	Inspect bool
 
+	// Keys encrypt what the store keeps. A store that was sealed is not opened
+	// without the keys that it needs. Default: nothing is sealed.
+	Keys *Keys
+
 	// Log receives what an operator should know. Default: discard.
 	Log *slog.Logger
 

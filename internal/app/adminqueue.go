@@ -205,9 +205,15 @@ func OpenStopped(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *
 	if len(cfg.Store.URL) > 0 {
 		return nil, errors.New("the store is a cluster: only a running gateway can show it")
 	}
-	o := storeOptions(cfg, log, nil)
+	o, err := storeOptions(cfg, log, nil)
+	if err != nil {
+		return nil, config.Problems{storeProblem(cfg, err)}
+	}
 	o.Inspect = true
 	store, err := queue.OpenEmbedded(o)
+	if errors.Is(err, queue.ErrKey) {
+		return nil, config.Problems{storeProblem(cfg, err)}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,7 @@ type stock struct {
 	store   queue.Store
 	queue   *queue.Queue
 	relaxed bool
+	keys    config.Secret         // what the store is sealed with; the reload's
 	waiting uint64                // when it was opened
 	broken  atomic.Pointer[error] // why it takes no messages any more
 }
@@ -73,12 +74,12 @@ func stores(cfg *config.Config) bool {
 // touching it.
 func checkStore(cfg *config.Config) config.Problems {
 	if !stores(cfg) {
-		return nil
+		return keyProblems(cfg)
 	}
 	if err := queue.CheckDir(string(cfg.Store.Dir), string(cfg.Store.Durability)); err != nil {
-		return config.Problems{storeProblem(cfg, err)}
+		return append(config.Problems{storeProblem(cfg, err)}, keyProblems(cfg)...)
 	}
-	return nil
+	return keyProblems(cfg)
 }
 
 // open opens the store of cfg if a route needs it. One that is there from an
@@ -112,11 +113,16 @@ func exists(dir string) bool {
 }
 
 func (p *depot) acquire(cfg *config.Config) (*stock, error) {
-	store, err := p.openStore(storeOptions(cfg, p.log, p.metrics))
+	options, err := storeOptions(cfg, p.log, p.metrics)
 	if err != nil {
 		return nil, err
 	}
-	s := &stock{store: store, relaxed: cfg.Store.Durability == config.DurabilityRelaxed, waiting: store.Info().Messages}
+	store, err := p.openStore(options)
+	if err != nil {
+		return nil, err
+	}
+	warnOfKeyFile(cfg, p.log)
+	s := &stock{store: store, keys: cfg.Store.EncryptionKey, relaxed: cfg.Store.Durability == config.DurabilityRelaxed, waiting: store.Info().Messages}
 	s.queue, err = queue.New(store, p, queue.Options{
 		Log: p.log, Observer: observer{p.metrics},
 		Drain: forever, // the group of parts has the budget
@@ -138,6 +144,8 @@ func storeProblem(cfg *config.Config, err error) config.Problem {
 	switch {
 	case errors.Is(err, queue.ErrLocked):
 		return cfg.Problem("store.dir", message, "stop the other gateway, or give each a dir of its own")
+	case errors.Is(err, queue.ErrKey), errors.Is(err, errKeyFile):
+		return keyProblem(cfg, err)
 	case errors.As(err, &kind):
 		return cfg.Problem("store.durability", kind.Reason(),
 			"set store.dir to a folder on a local disk, or accept what a power cut may lose by durability: relaxed or GATEWAY_STORE_DURABILITY=relaxed")
@@ -145,10 +153,14 @@ func storeProblem(cfg *config.Config, err error) config.Problem {
 	return cfg.Problem("store.dir", message, "")
 }
 
-func storeOptions(cfg *config.Config, log *slog.Logger, o queue.StoreObserver) queue.StoreOptions {
+func storeOptions(cfg *config.Config, log *slog.Logger, o queue.StoreObserver) (queue.StoreOptions, error) {
 	c := &cfg.Store
+	keys, err := storeKeys(cfg)
+	if err != nil {
+		return queue.StoreOptions{}, err
+	}
 	opt := queue.StoreOptions{
-		Dir: string(c.Dir), Durability: string(c.Durability),
+		Dir: string(c.Dir), Durability: string(c.Durability), Keys: keys,
 		MaxBytes: int64(c.MaxBytes), MinFree: int64(c.MinFree), Log: log, Observer: o,
 	}
 	if c.MaxBytes.None() {
@@ -157,7 +169,7 @@ func storeOptions(cfg *config.Config, log *slog.Logger, o queue.StoreObserver) q
 	if c.MinFree == 0 {
 		opt.MinFree = -1
 	}
-	return opt
+	return opt, nil
 }
 
 // queueRoutes are the routes that store messages and those that have some,

@@ -89,6 +89,10 @@ func (a *App) put(cfg *config.Config) error {
 		undo()
 		return err
 	}
+	if problems := a.depot.rekey(cfg); problems != nil {
+		undo()
+		return errors.Join(problems, a.depot.configure(a.cfg))
+	}
 	// Set changes nothing when it fails, so it is the last step that can.
 	if err := a.opt.Log.Set(string(cfg.Log.Level), string(cfg.Log.Format)); err != nil {
 		undo()
