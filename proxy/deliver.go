@@ -37,6 +37,10 @@ type DeliveryResult struct {
 	// 503 or 504 that is not SOAP.
 	Unhealthy bool
 
+	// Denied says that credentials were refused which are not the caller's: every
+	// message for the backend would be.
+	Denied bool
+
 	// Maybe says that the backend may have processed the message all the same.
 	Maybe bool
 
@@ -83,7 +87,7 @@ func (h *Handler) Deliver(ctx context.Context, m *Stored, try Try) (result Deliv
 	if err != nil {
 		return c.notAnswered(err)
 	}
-	return c.takeAnswer(resp, node, meta.Reply)
+	return c.takeAnswer(resp, node, meta)
 }
 
 // storedRequest is a stored message as nodes get it.
@@ -135,8 +139,9 @@ func (c *call) notAnswered(err error) DeliveryResult {
 // takeAnswer reads an answer to its end, under the same checks as for a caller
 // that waits, and judges it. node is the number of its node. What the caller is to
 // find later must fit one record of the store.
-func (c *call) takeAnswer(resp *Response, node int, wish *replyWish) DeliveryResult {
-	a := &answerFacts{status: resp.Status, ownCredentials: len(c.route.backend.Headers) > 0, oneway: c.route.OneWay}
+func (c *call) takeAnswer(resp *Response, node int, meta *storedMeta) DeliveryResult {
+	a := &answerFacts{status: resp.Status, oneway: c.route.OneWay}
+	wish := meta.Reply
 	keep := &keeper{most: keptReply}
 	if wish != nil {
 		keep.most = MaxStored
@@ -151,6 +156,7 @@ func (c *call) takeAnswer(resp *Response, node int, wish *replyWish) DeliveryRes
 		return c.notAnswered(&SendError{Class: Maybe, Timeout: timedOut(err), Err: err})
 	}
 	c.route.backend.mark(node, !a.gateway(), statusReason(a.status))
+	a.ownCredentials = a.refused() && c.ownCredentials(a, meta)
 	r := a.judge()
 	if r.Verdict == VerdictRetry {
 		r.RetryAfter = retryWish(resp.Header, time.Now())

@@ -257,6 +257,9 @@ type Backend struct {
 	// gateway's own credentials.
 	Headers map[string]string
 
+	// Certificate says that nodes are shown a certificate of the gateway's own.
+	Certificate bool
+
 	// Follow sends a message again where a 307 or 308 of a node points to, if
 	// that is at a node of this backend.
 	Follow bool

@@ -60,10 +60,10 @@ func (r Route) backendHeaders() map[string]string {
 }
 
 // storedMessage is what a queue route makes of a plain message.
-func storedMessage(t testing.TB, body string) *Stored {
+func storedMessage(t testing.TB, body string, fields ...string) *Stored {
 	t.Helper()
 	s := &shelf{}
-	if g := serve(t, storing(t, s, Route{}), exchange("text/xml; charset=utf-8", body, "SOAPAction", `"urn:a"`)); g.Status != 202 {
+	if g := serve(t, storing(t, s, Route{}), exchange("text/xml; charset=utf-8", body, append(fields, "SOAPAction", `"urn:a"`)...)); g.Status != 202 {
 		t.Fatalf("not stored: %d %s", g.Status, g.body)
 	}
 	return s.kept[0]

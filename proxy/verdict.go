@@ -54,7 +54,7 @@ type answerFacts struct {
 	sub     []soapcodec.QName
 	version soapcodec.Version
 
-	ownCredentials bool // the backend's settings add fields of our own
+	ownCredentials bool // what was refused, if it was, is not the caller's
 	oneway         OneWay
 }
 
@@ -91,6 +91,9 @@ func (a *answerFacts) security() bool {
 	return a.content == contentFault && (ours(a.code) || slices.ContainsFunc(a.sub, ours))
 }
 
+// refused reports an answer that credentials, or their lack, are the reason of.
+func (a *answerFacts) refused() bool { return a.statusIs(401, 403) || a.security() }
+
 // An answerRow is one line of the table of SPEC.md §4, "Stored messages follow
 // the answer, fault code before status".
 type answerRow struct {
@@ -100,8 +103,8 @@ type answerRow struct {
 	// maybe: though there was an answer, the backend may have done the work, so
 	// the next attempt is marked.
 	maybe bool
-	// hold: what is wrong is wrong for every message, so the backend counts as
-	// unhealthy and the others wait, as SPEC.md §4 asks for refused credentials.
+	// hold: what is wrong is wrong for every message, so that all of them wait, as
+	// SPEC.md §4 asks for refused credentials.
 	hold bool
 }
 
@@ -113,7 +116,7 @@ type answerRow struct {
 // takes it. A fault on a status of success with a code of the service's own is
 // no success, and the message is kept where a person sees it.
 var answerTable = []answerRow{
-	{"the gateway's own credentials are refused", func(a *answerFacts) bool { return a.statusIs(401, 403) && a.ownCredentials }, VerdictRetry, false, true},
+	{"the credentials of the gateway are refused, or it has none", func(a *answerFacts) bool { return a.refused() && a.ownCredentials }, VerdictRetry, false, true},
 	{"not authorised", func(a *answerFacts) bool { return a.statusIs(401, 403) }, VerdictDead, false, false},
 	{"security fault", (*answerFacts).security, VerdictDead, false, false},
 	{"fault", func(a *answerFacts) bool { return a.faultIs("Server", "Receiver") }, VerdictRetry, false, false},
@@ -144,10 +147,10 @@ func (a *answerFacts) judge() DeliveryResult {
 		if !row.when(a) {
 			continue
 		}
-		r := DeliveryResult{Verdict: row.verdict, Maybe: row.maybe, Status: a.status}
+		r := DeliveryResult{Verdict: row.verdict, Maybe: row.maybe, Denied: row.hold, Status: a.status}
 		// SPEC.md §4: of answers only a 502, 503 or 504 that is not SOAP counts
 		// against the node; a fault proves that the service is there.
-		r.Unhealthy = row.hold || a.gateway()
+		r.Unhealthy = a.gateway()
 		if row.verdict != VerdictDelivered {
 			r.Reason = a.reason(row.why)
 		}

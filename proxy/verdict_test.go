@@ -31,20 +31,27 @@ func TestVerdicts(t *testing.T) {
 		soap = "application/soap+xml; charset=utf-8"
 		html = "text/html"
 		page = "<html>busy</html>"
+
+		signed = `<s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/"><s:Header><w:Security xmlns:w="` + wsse + `"/></s:Header><s:Body><a/></s:Body></s:Envelope>`
 	)
 	type want struct {
 		verdict          Verdict
 		unhealthy, maybe bool
+		denied           bool
 	}
 	done, again, dead := want{verdict: VerdictDelivered}, want{verdict: VerdictRetry}, want{verdict: VerdictDead}
 	sick := want{verdict: VerdictRetry, unhealthy: true}
+	held := want{verdict: VerdictRetry, denied: true}
 	marked := want{verdict: VerdictRetry, maybe: true}
 	deadMaybe := want{verdict: VerdictDead, maybe: true} // the work was done
 	for _, c := range []struct {
 		name   string
 		resp   *Response
 		oneway OneWay
-		own    bool
+		own    bool      // the backend has credentials of its own
+		cert   bool      // and shows a certificate
+		field  [2]string // of the caller
+		body   string    // that it sent; "" is env11
 		want   want
 	}{
 		{name: "200 envelope", resp: respond(200, xml, reply11), want: done},
@@ -85,8 +92,12 @@ func TestVerdicts(t *testing.T) {
 		{name: "1.2 DataEncodingUnknown", resp: respond(500, soap, fault12Of("s:DataEncodingUnknown", "")), want: dead},
 		{name: "1.2 MustUnderstand", resp: respond(500, soap, fault12Of("s:MustUnderstand", "")), want: dead},
 		{name: "1.2 code without prefix", resp: respond(500, soap, fault12Of("Sender", "")), want: again},
-		{name: "wsse in 1.1", resp: respond(500, xml, fault11Of("wsse:FailedAuthentication")), want: dead},
-		{name: "wsse subcode in a Receiver", resp: respond(500, soap, fault12Of("s:Receiver", "wsse:FailedAuthentication")), want: dead},
+		{name: "wsse in 1.1", resp: respond(500, xml, fault11Of("wsse:FailedAuthentication")), want: held},
+		{name: "wsse in 1.1, signed by the caller", resp: respond(500, xml, fault11Of("wsse:FailedAuthentication")), body: signed, want: dead},
+		{name: "wsse, signed by the caller, our credentials", resp: respond(500, xml, fault11Of("wsse:InvalidSecurity")), body: signed, own: true, want: dead},
+		{name: "wsse, our credentials", resp: respond(500, xml, fault11Of("wsse:InvalidSecurity")), own: true, want: held},
+		{name: "wsse subcode in a Receiver", resp: respond(500, soap, fault12Of("s:Receiver", "wsse:FailedAuthentication")), want: held},
+		{name: "wsse subcode, signed by the caller", resp: respond(500, soap, fault12Of("s:Receiver", "wsse:FailedAuthentication")), body: signed, want: dead},
 
 		{name: "408", resp: respond(408, "", ""), want: again},
 		{name: "425", resp: respond(425, "", ""), want: again},
@@ -104,10 +115,16 @@ func TestVerdicts(t *testing.T) {
 		{name: "301", resp: respond(301, "", "", "Location", "http://elsewhere/"), want: dead},
 		{name: "307", resp: respond(307, html, page, "Location", "http://elsewhere/"), want: dead},
 		{name: "304", resp: respond(304, "", ""), want: dead},
-		{name: "401", resp: respond(401, html, page), want: dead},
-		{name: "403", resp: respond(403, xml, fault11Of("s:Client")), want: dead},
-		{name: "401, our credentials", resp: respond(401, html, page), own: true, want: sick},
-		{name: "403 fault, our credentials", resp: respond(403, xml, fault11Of("s:Client")), own: true, want: sick},
+		{name: "401", resp: respond(401, html, page), want: held},
+		{name: "403", resp: respond(403, xml, fault11Of("s:Client")), want: held},
+		{name: "401, the caller's key", resp: respond(401, html, page), field: [2]string{"X-Api-Key", "k"}, want: dead},
+		{name: "403, the caller's token", resp: respond(403, xml, fault11Of("s:Client")), field: [2]string{"X-Auth-Token", "t"}, want: dead},
+		{name: "403, another field of the caller", resp: respond(403, html, page), field: [2]string{"X-Customer", "7"}, want: held},
+		{name: "401, signed by the caller", resp: respond(401, html, page), body: signed, want: dead},
+		{name: "401, our credentials", resp: respond(401, html, page), own: true, want: held},
+		{name: "401, our credentials and the caller's", resp: respond(401, html, page), own: true, field: [2]string{"X-Api-Key", "k"}, want: held},
+		{name: "403 fault, our credentials", resp: respond(403, xml, fault11Of("s:Client")), own: true, want: held},
+		{name: "403 fault, our certificate", resp: respond(403, xml, fault11Of("s:Client")), cert: true, field: [2]string{"X-Api-Key", "k"}, want: held},
 
 		{name: "framed reply", resp: framedResponse(200, reply11), want: done},
 		{name: "framed acceptance", resp: framedResponse(202, ""), want: done},
@@ -119,13 +136,21 @@ func TestVerdicts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			n := newNode("http://node.test/x")
 			n.answer = always(c.resp, nil)
-			b := &Backend{Name: "b", Nodes: []Node{n}}
+			b := &Backend{Name: "b", Nodes: []Node{n}, Certificate: c.cert}
 			if c.own {
 				b.Headers = map[string]string{"Authorization": "Bearer own"}
 			}
 			h := one(t, Route{Backend: b, OneWay: c.oneway, Limits: Limits{MaxMessage: 4096}})
-			r := h.Deliver(t.Context(), storedMessage(t, env11), Try{Attempt: 1})
-			if got := (want{r.Verdict, r.Unhealthy, r.Maybe}); got != c.want {
+			body := env11
+			if c.body != "" {
+				body = c.body
+			}
+			var fields []string
+			if c.field[0] != "" {
+				fields = c.field[:]
+			}
+			r := h.Deliver(t.Context(), storedMessage(t, body, fields...), Try{Attempt: 1})
+			if got := (want{r.Verdict, r.Unhealthy, r.Maybe, r.Denied}); got != c.want {
 				t.Errorf("Deliver: got %v (%s), want %v", got, r.Reason, c.want)
 			}
 			if r.Status == 0 {

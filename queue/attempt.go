@@ -128,9 +128,20 @@ func (q *Queue) finish(run *running, d *destState, it *item, m *Message, n int, 
 	now := time.Now()
 	q.mu.Lock()
 	q.opt.Observer.Attempted(it.route.name, o, took)
-	q.health(d, &o, d.recall(it))
+	scout := d.recall(it)
+	if !o.Denied {
+		q.health(d, &o, scout)
+	}
 	policy, once := it.route.cfg.Retry, it.route.cfg.AtMostOnce
 	q.mu.Unlock()
+	if o.Denied {
+		if q.denied(d, it, &o, scout) {
+			q.wait(d, it, &o)
+			return
+		}
+		o.Verdict = Dead
+		o.Reason += "; others are taken with the same credentials"
+	}
 
 	record := AttemptRecord{N: n, At: now, Status: o.Status, Reason: o.Reason, Maybe: o.Maybe}
 	switch {

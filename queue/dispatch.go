@@ -19,10 +19,12 @@ type destState struct {
 	alarm time.Duration // in agenda.alarms, on the clock of the queue
 	place int           // in agenda.alarms, -1 if it is not there
 
-	circuit circuit
-	scout   *item // the one message that is tried while the circuit is open
-	pace    pace
-	quiet   time.Duration // the destination has asked for no attempt before
+	circuit   circuit
+	scout     *item // the one message that is tried while the circuit is open
+	pace      pace
+	quiet     time.Duration // the destination has asked for no attempt before
+	held      bool          // by an operator
+	delivered time.Duration // when it took a message last
 }
 
 // agenda says which destinations the dispatcher has to look at: those at which
@@ -148,6 +150,8 @@ func (d *destState) startDue(run *running) time.Duration {
 	for run.ctx.Err() == nil {
 		now := d.q.clock.now()
 		switch {
+		case d.held:
+			return idleWait
 		case d.circuit.open:
 			return d.startProbe(run, now)
 		case now < d.quiet:
@@ -210,7 +214,7 @@ func (d *destState) startProbe(run *running, now time.Duration) time.Duration {
 	switch {
 	case c.probing || !d.hasWork():
 		return idleWait
-	case now < c.next:
+	case now < c.next && (c.suspect == nil || !d.hasReady()):
 		return min(c.next-now, idleWait-1)
 	}
 	c.probing = true
@@ -241,7 +245,7 @@ func (d *destState) probe(run *running) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	defer d.poke()
-	if run.ctx.Err() != nil {
+	if run.ctx.Err() != nil || d.held {
 		d.circuit.probing = false
 		return
 	}
@@ -250,7 +254,10 @@ func (d *destState) probe(run *running) {
 		d.circuit.failed(d.cfg, now, q.opt.Rand(), err.Error())
 		return
 	}
-	it := d.pick(now, true)
+	it := d.pick(now, false)
+	if it == nil {
+		it = d.pick(now, true)
+	}
 	if it == nil {
 		d.circuit.probing = false // paused or dropped meanwhile; the next message asks again
 		return

@@ -25,6 +25,7 @@ func (q *Queue) Tell(destination string, up bool, why string) {
 		if d.circuit.trip(d.cfg, now, q.opt.Rand(), why) {
 			q.opened(d, why)
 		}
+	case d.circuit.denied: // whether its credentials are good shows only a message
 	case d.circuit.open && !d.hasWork() && d.flying == 0:
 		q.closed(d, now) // nothing waits that could show it
 	case d.circuit.open && !d.circuit.probing:
@@ -36,6 +37,9 @@ func (q *Queue) Tell(destination string, up bool, why string) {
 // health tells the circuit and the pace of a destination of an outcome. mu is held.
 func (q *Queue) health(d *destState, o *Outcome, scout bool) {
 	now := q.clock.now()
+	if o.Verdict == Delivered {
+		d.delivered = now
+	}
 	switch {
 	case o.Unhealthy:
 		d.pace.failed(d.cfg.Parallel)

@@ -67,7 +67,8 @@ type more struct {
 	same    [16]byte // key of Message.Identity
 	known   bool     // there is one
 	due     time.Duration
-	heap    int // index in routeState.delayed
+	heap    int           // index in routeState.delayed
+	denied  time.Duration // when it last met a refusal of the credentials of the gateway; 0 for never
 }
 
 // extra returns what is kept of few messages, made if need be.
@@ -122,7 +123,7 @@ func (it *item) cool() {
 		return
 	}
 	it.more.hot = nil
-	if x := it.more; x.id == "" && len(x.history) == 0 && !x.known && x.due == 0 {
+	if x := it.more; x.id == "" && len(x.history) == 0 && !x.known && x.due == 0 && x.denied == 0 {
 		it.more = nil
 	}
 }

@@ -43,7 +43,9 @@ type RouteStats struct {
 	IDs       int       `json:"dedup_ids,omitempty"`
 	Down      bool      `json:"down,omitempty"` // its destination
 	NextProbe time.Time `json:"next_probe,omitzero"`
-	LastError string    `json:"last_error,omitempty"`
+	// Held says that the destination gets no attempts though it can be reached, and why.
+	Held      Held   `json:"held,omitempty"`
+	LastError string `json:"last_error,omitempty"`
 	// Loading: the index is still being rebuilt and the counts are too low.
 	Loading bool `json:"loading,omitempty"`
 }
@@ -184,7 +186,8 @@ func (q *Queue) Stats() []RouteStats {
 			s.Destination = d.cfg.Name
 			s.Retrying = r.retried
 			s.Pending = r.waiting - r.retried
-			if s.Down = d.circuit.open; s.Down {
+			s.Held = d.why()
+			if s.Down = d.circuit.open && !d.circuit.denied; d.circuit.open && !d.held {
 				s.NextProbe = q.clock.time(d.circuit.next)
 			}
 		}

@@ -85,6 +85,11 @@ type Outcome struct {
 	// non-SOAP 502, 503 or 504. A SOAP fault never does.
 	Unhealthy bool
 
+	// Denied says that the destination has refused credentials that are not the
+	// message's own, so that it would refuse every message: it is held, and the
+	// attempt is not charged. With it, Unhealthy says nothing.
+	Denied bool
+
 	// Maybe says that the destination may have processed the message although
 	// no answer came: the next attempt is marked.
 	Maybe bool

@@ -293,7 +293,7 @@ func (q *Queue) Flush(_ context.Context, route string) error {
 	r := q.routes[route]
 	r.hasten(true)
 	if d := r.dest; d != nil {
-		d.circuit.next = 0
+		d.circuit.next, d.quiet = 0, 0
 		d.poke()
 	}
 	return nil

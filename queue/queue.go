@@ -118,6 +118,9 @@ func (q *Queue) Configure(routes []Route, dests []Destination) error {
 		d := q.dests[cfg.Name]
 		if d == nil {
 			d = &destState{q: q, place: -1, pace: newPace()}
+			if v, err := q.store.State(heldState + cfg.Name); err == nil && len(v) > 0 {
+				d.held = true
+			}
 			q.dests[cfg.Name] = d
 		}
 		d.cfg = cfg

@@ -46,7 +46,7 @@ another process holds the store it is refused.`,
 		SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				if slices.Contains([]string{"hold", "release", "export", "import", "scrub", "backup", "restore"}, args[0]) {
+				if slices.Contains([]string{"export", "import", "scrub", "backup", "restore"}, args[0]) {
 					return &usageError{"queue " + args[0] + ": not available yet", ""}
 				}
 				return &usageError{fmt.Sprintf("unknown command %.40q of queue", args[0]), c.suggestCommand(cmd, args[0])}
@@ -65,7 +65,9 @@ another process holds the store it is refused.`,
 	cmd.AddCommand(c.queueLs(f), c.queueShow(f), c.queueReplay(f), c.queueDrop(f), c.queueMove(f),
 		c.queueSwitch(f, "pause", "make no attempts for a route until it is resumed", "paused"),
 		c.queueSwitch(f, "resume", "end the pause of a route", "resumed"),
-		c.queueSwitch(f, "flush", "make all waiting messages of a route due now; needs a running gateway", "all waiting messages are due now"))
+		c.queueSwitch(f, "flush", "make all waiting messages of a route due now; needs a running gateway", "all waiting messages are due now"),
+		c.queueSwitch(f, "hold", "send nothing to the backend of a route, from any route, until it is released", "its backend is held"),
+		c.queueSwitch(f, "release", "end the hold of the backend of a route", "its backend is released"))
 	return cmd
 }
 
@@ -368,7 +370,7 @@ type changedMessage struct {
 
 type changedRoute struct {
 	Route string `json:"route"`
-	Done  string `json:"done,omitempty"` // pause, resume or flush
+	Done  string `json:"done,omitempty"` // pause, resume, flush, hold or release
 	Count *int   `json:"count,omitempty"`
 }
 
@@ -406,7 +408,7 @@ func (c *cli) each(ctx context.Context, q *queueClient, b *bulk, ids []string) e
 	return nil
 }
 
-// queueSwitch is pause, resume or flush.
+// queueSwitch is pause, resume, flush, hold or release.
 func (c *cli) queueSwitch(f *queueFlags, name, short, done string) *cobra.Command {
 	return &cobra.Command{
 		Use:   name + " ROUTE",

@@ -62,11 +62,14 @@ func routeState(r *admin.RouteStats, now time.Time) string {
 	if gone(r) {
 		s = append(s, "route is gone")
 	}
+	switch r.Held {
+	case "operator":
+		s = append(s, "backend is held")
+	case "credentials":
+		s = append(s, "backend refuses the gateway's credentials"+asked(r, now))
+	}
 	if r.Down {
-		down := "down"
-		if !r.NextProbe.IsZero() {
-			down += ", asked again in " + age(max(0, r.NextProbe.Sub(now)))
-		}
+		down := "down" + asked(r, now)
 		if r.LastError != "" {
 			down += ": " + r.LastError
 		}
@@ -76,6 +79,14 @@ func routeState(r *admin.RouteStats, now time.Time) string {
 		return "ok"
 	}
 	return strings.Join(s, "; ")
+}
+
+// asked says when the backend of a route is asked again.
+func asked(r *admin.RouteStats, now time.Time) string {
+	if r.NextProbe.IsZero() {
+		return ""
+	}
+	return ", asked again in " + age(max(0, r.NextProbe.Sub(now)))
 }
 
 // printEntries writes a page of messages.

@@ -189,6 +189,8 @@ func TestPrintRoutes(t *testing.T) {
 		{Route: "billing", Destination: "sap"},
 		{Route: "old", Orphaned: 2, Bytes: 2048, Oldest: now.Add(-100 * time.Hour)},
 		{Route: "orders", Destination: "erp", Pending: 12, Retrying: 3, Dead: 1, InFlight: 4, Bytes: 3 << 20, Oldest: now.Add(-time.Minute), Paused: true, Down: true, NextProbe: now.Add(5 * time.Second), LastError: "connection\nrefused"},
+		{Route: "parts", Destination: "plm", Held: "operator"},
+		{Route: "prices", Destination: "crm", Held: "credentials", NextProbe: now.Add(time.Minute)},
 		{Route: "stock", Destination: "wms", Down: true, Loading: true, NextProbe: now.Add(-time.Second)},
 	}, now)
 	if err != nil {
@@ -199,6 +201,8 @@ ROUTE    BACKEND  PENDING  RETRYING  DEAD  ORPHANED  UNDER WAY  SIZE     OLDEST 
 billing  sap      0        0         0     0         0          0 B      -       ok
 old      -        0        0         0     2         0          2.0 KiB  4d4h    route is gone
 orders   erp      12       3         1     0         4          3.0 MiB  1m0s    paused; down, asked again in 5s: connection refused
+parts    plm      0        0         0     0         0          0 B      -       backend is held
+prices   crm      0        0         0     0         0          0 B      -       backend refuses the gateway's credentials, asked again in 1m0s
 stock    wms      0        0         0     0         0          0 B      -       loading; down, asked again in 0s
 `
 	if diff := cmp.Diff(want[1:], b.String()); diff != "" {

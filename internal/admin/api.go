@@ -52,6 +52,10 @@ type Queue interface {
 	Pause(ctx context.Context, route string) error
 	Resume(ctx context.Context, route string) error
 	Flush(ctx context.Context, route string) error
+	// Hold stops the attempts of the backend of a route, from any route, until
+	// Release. ErrNoRoute.
+	Hold(ctx context.Context, route string) error
+	Release(ctx context.Context, route string) error
 }
 
 // StoreInfo describes the store of a gateway.
@@ -83,6 +87,7 @@ type RouteStats struct {
 	IDs         int       `json:"dedup_ids,omitempty"`
 	Down        bool      `json:"down,omitempty"`
 	NextProbe   time.Time `json:"next_probe,omitzero"`
+	Held        string    `json:"held,omitempty"` // operator or credentials
 	LastError   string    `json:"last_error,omitempty"`
 	Loading     bool      `json:"loading,omitempty"`
 }
@@ -172,3 +177,5 @@ func (noQueue) MoveAll(context.Context, Filter, string) (Moved, error) { return 
 func (noQueue) Pause(context.Context, string) error                    { return ErrNoRoute }
 func (noQueue) Resume(context.Context, string) error                   { return ErrNoRoute }
 func (noQueue) Flush(context.Context, string) error                    { return ErrNoRoute }
+func (noQueue) Hold(context.Context, string) error                     { return ErrNoRoute }
+func (noQueue) Release(context.Context, string) error                  { return ErrNoRoute }

@@ -213,6 +213,18 @@ func (a *api) flush(c *call) (any, error) {
 	return nil, a.named(err, c.path("route"))
 }
 
+func (a *api) hold(c *call) (any, error) {
+	err := a.queue().Hold(c.r.Context(), c.path("route"))
+	a.changed(c, "hold", err, "route", c.path("route"))
+	return nil, a.named(err, c.path("route"))
+}
+
+func (a *api) release(c *call) (any, error) {
+	err := a.queue().Release(c.r.Context(), c.path("route"))
+	a.changed(c, "release", err, "route", c.path("route"))
+	return nil, a.named(err, c.path("route"))
+}
+
 // Count is the answer of a change of many messages.
 type Count struct {
 	Count int `json:"count"`

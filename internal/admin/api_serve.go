@@ -70,6 +70,8 @@ var endpoints = []endpoint{
 	{"POST", "/queues/{route}/pause", nil, false, (*api).pause},
 	{"POST", "/queues/{route}/resume", nil, false, (*api).resume},
 	{"POST", "/queues/{route}/flush", nil, false, (*api).flush},
+	{"POST", "/queues/{route}/hold", nil, false, (*api).hold},
+	{"POST", "/queues/{route}/release", nil, false, (*api).release},
 	{"POST", "/queues/{route}/replay", nil, true, (*api).replayAll},
 	{"POST", "/queues/{route}/drop", nil, true, (*api).dropAll},
 	{"POST", "/queues/move", nil, true, (*api).move},

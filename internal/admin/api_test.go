@@ -69,6 +69,7 @@ func (q *scripted) ReplayAll(_ context.Context, f Filter) (int, error) {
 func (q *scripted) DropAll(_ context.Context, f Filter) (int, error) {
 	return 2, q.note("drop all %+v", f)
 }
+
 func (q *scripted) Move(_ context.Context, ids []string, to string) (Moved, error) {
 	return Moved{Count: 1, Unknown: ids[1:]}, q.note("move %q to %s", ids, to)
 }
@@ -79,6 +80,9 @@ func (q *scripted) MoveAll(_ context.Context, f Filter, to string) (Moved, error
 func (q *scripted) Pause(_ context.Context, r string) error  { return q.note("pause %s", r) }
 func (q *scripted) Resume(_ context.Context, r string) error { return q.note("resume %s", r) }
 func (q *scripted) Flush(_ context.Context, r string) error  { return q.note("flush %s", r) }
+func (q *scripted) Hold(_ context.Context, r string) error   { return q.note("hold %s", r) }
+
+func (q *scripted) Release(_ context.Context, r string) error { return q.note("release %s", r) }
 
 func always(q Queue) func() Queue { return func() Queue { return q } }
 
@@ -137,6 +141,8 @@ func TestAPI(t *testing.T) {
 		{name: "pause", method: "POST", path: "/queues/orders/pause", status: 204, did: "pause orders"},
 		{name: "resume", method: "POST", path: "/queues/orders/resume", status: 204, did: "resume orders"},
 		{name: "flush", method: "POST", path: "/queues/orders/flush", status: 204, did: "flush orders"},
+		{name: "hold", method: "POST", path: "/queues/orders/hold", status: 204, did: "hold orders"},
+		{name: "release", method: "POST", path: "/queues/orders/release", status: 204, did: "release orders"},
 		{name: "pause with a body", method: "POST", path: "/queues/orders/pause", body: "{}", header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body"},
 		{name: "pause with a parameter", method: "POST", path: "/queues/orders/pause?for=1h", status: 400, problem: "bad-parameter"},
 		{
@@ -363,6 +369,8 @@ func TestAPIChangesAreLogged(t *testing.T) {
 		{"POST", "/queues/orders/pause", "", nil, `level=INFO msg="admin change" action=pause route=orders client=192.0.2.1:1234 token=true`},
 		{"POST", "/queues/orders/resume", "", nil, `level=INFO msg="admin change" action=resume route=orders client=192.0.2.1:1234 token=true`},
 		{"POST", "/queues/orders/flush", "", nil, `level=INFO msg="admin change" action=flush route=orders client=192.0.2.1:1234 token=true`},
+		{"POST", "/queues/orders/hold", "", nil, `level=INFO msg="admin change" action=hold route=orders client=192.0.2.1:1234 token=true`},
+		{"POST", "/queues/orders/release", "", nil, `level=INFO msg="admin change" action=release route=orders client=192.0.2.1:1234 token=true`},
 		{"POST", "/queues/orders/drop", `{"state":"dead","text":"x y"}`, nil, `level=INFO msg="admin change" action=drop route=orders count=2 state=dead text="x y" client=192.0.2.1:1234 token=true`},
 		{"POST", "/queues/orders/replay", `{"since":"2026-01-02T03:04:05Z"}`, nil, `level=INFO msg="admin change" action=replay route=orders count=2 since=2026-01-02T03:04:05.000Z client=192.0.2.1:1234 token=true`},
 	}
@@ -399,6 +407,8 @@ func TestAPIWithoutQueue(t *testing.T) {
 		{"POST", "/queues/orders/pause", 404, "no-such-route"},
 		{"POST", "/queues/orders/resume", 404, "no-such-route"},
 		{"POST", "/queues/orders/flush", 404, "no-such-route"},
+		{"POST", "/queues/orders/hold", 404, "no-such-route"},
+		{"POST", "/queues/orders/release", 404, "no-such-route"},
 	} {
 		w := ask(Options{}, tt.method, "/api/v1"+tt.path, "")
 		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) {

@@ -72,9 +72,17 @@ func (a *adminQueue) Stats() []admin.RouteStats {
 	stats := a.Queue.Stats()
 	out := make([]admin.RouteStats, len(stats))
 	for i, s := range stats {
-		out[i] = admin.RouteStats(s)
+		out[i] = adminStats(&s)
 	}
 	return out
+}
+
+func adminStats(s *queue.RouteStats) admin.RouteStats {
+	return admin.RouteStats{
+		Route: s.Route, Destination: s.Destination, Pending: s.Pending, Retrying: s.Retrying, Dead: s.Dead, Orphaned: s.Orphaned,
+		InFlight: s.InFlight, Bytes: s.Bytes, Oldest: s.Oldest, Paused: s.Paused, Stopped: s.Stopped, IDs: s.IDs,
+		Down: s.Down, NextProbe: s.NextProbe, Held: string(s.Held), LastError: s.LastError, Loading: s.Loading,
+	}
 }
 
 // List implements [admin.Queue].
@@ -189,6 +197,16 @@ func (a *adminQueue) Flush(ctx context.Context, route string) error {
 		return fmt.Errorf("flush: %w", admin.ErrStopped)
 	}
 	return adminError(a.Queue.Flush(ctx, route))
+}
+
+// Hold implements [admin.Queue].
+func (a *adminQueue) Hold(ctx context.Context, route string) error {
+	return adminError(a.Queue.Hold(ctx, route))
+}
+
+// Release implements [admin.Queue].
+func (a *adminQueue) Release(ctx context.Context, route string) error {
+	return adminError(a.Queue.Release(ctx, route))
 }
 
 // A StoppedStore is the store of a gateway that does not run, opened for the

@@ -425,7 +425,7 @@ func (p *depot) Deliver(ctx context.Context, d *queue.Delivery) queue.Outcome {
 		Accepted: d.Accepted, Meta: d.Meta, Body: d.Body,
 	}, proxy.Try{Attempt: d.Attempt, PossibleDuplicate: d.PossibleDuplicate})
 	o := queue.Outcome{
-		Verdict: verdicts[r.Verdict], Unhealthy: r.Unhealthy, Maybe: r.Maybe, Status: r.Status, Reason: r.Reason,
+		Verdict: verdicts[r.Verdict], Unhealthy: r.Unhealthy, Denied: r.Denied, Maybe: r.Maybe, Status: r.Status, Reason: r.Reason,
 		RetryAfter: r.RetryAfter, Reply: r.Reply, ReplyType: r.ReplyType,
 	}
 	if k := r.Kept; k != nil {
@@ -494,7 +494,7 @@ func (p *depot) samples() []telemetry.QueueSample {
 	for _, st := range s.queue.Stats() {
 		out = append(out, telemetry.QueueSample{
 			Route: st.Route, Backend: st.Destination, Pending: st.Pending, Retrying: st.Retrying, Dead: st.Dead,
-			Orphaned: st.Orphaned, Oldest: st.Oldest, Down: st.Down, Stopped: st.Stopped, IDs: st.IDs,
+			Orphaned: st.Orphaned, Oldest: st.Oldest, Down: st.Down, Held: string(st.Held), Stopped: st.Stopped, IDs: st.IDs,
 		})
 	}
 	return out

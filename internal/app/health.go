@@ -77,15 +77,27 @@ func (p *depot) tell(backend string, up bool, why string) {
 	}
 }
 
+// renewed tells the queue that the settings of a backend, or the files that they
+// name, have changed: its credentials may be good now.
+func (p *depot) renewed(backend string) {
+	if s := p.present.Load(); s != nil {
+		s.queue.Renewed(backend)
+	}
+}
+
 // backends are those that routes lead to, as a scrape tells them.
 func (a *App) backends() []telemetry.BackendSample {
-	down := map[string]bool{}
+	type state struct {
+		down bool
+		held string
+	}
+	stored := map[string]state{}
 	for _, s := range a.depot.samples() {
-		down[s.Backend] = down[s.Backend] || s.Down
+		stored[s.Backend] = state{s.Down, s.Held} // the same for all its routes
 	}
 	var out []telemetry.BackendSample
 	for _, b := range a.handler.Health() {
-		s := telemetry.BackendSample{Name: b.Name, Down: b.Down || down[b.Name]}
+		s := telemetry.BackendSample{Name: b.Name, Down: b.Down || stored[b.Name].down, Held: stored[b.Name].held}
 		for _, n := range b.Nodes {
 			s.Nodes = append(s.Nodes, telemetry.NodeSample{Name: n.Name, Up: n.Up})
 		}

@@ -149,20 +149,21 @@ func (b *builder) add(key, name string, c *config.Backend) {
 		return
 	}
 	b.made[key] = &pool{cfg: c, sizes: b.sizes, files: files, backend: &proxy.Backend{
-		Name:       name,
-		Nodes:      nodes,
-		Policy:     policy(c, nodes),
-		Weights:    weights(c.Nodes),
-		Health:     healthOf(c),
-		Check:      check,
-		Places:     places(c),
-		HashBy:     hashBy(c.HashBy),
-		Connect:    c.ConnectTimeout.Or(forever),
-		Answer:     c.Timeout.Or(forever),
-		Headers:    reveal(c.Headers),
-		HostClient: c.Host == config.HostClient,
-		Follow:     c.Redirects == config.RedirectsFollow,
-		Compress:   compressions[c.Compress],
+		Name:        name,
+		Nodes:       nodes,
+		Policy:      policy(c, nodes),
+		Weights:     weights(c.Nodes),
+		Health:      healthOf(c),
+		Check:       check,
+		Places:      places(c),
+		HashBy:      hashBy(c.HashBy),
+		Connect:     c.ConnectTimeout.Or(forever),
+		Answer:      c.Timeout.Or(forever),
+		Headers:     reveal(c.Headers),
+		Certificate: c.TLS != nil && c.TLS.Certificate != "",
+		HostClient:  c.Host == config.HostClient,
+		Follow:      c.Redirects == config.RedirectsFollow,
+		Compress:    compressions[c.Compress],
 	}}
 }
 

@@ -99,6 +99,9 @@ func (a *App) put(cfg *config.Config) error {
 		return errors.Join(err, a.depot.configure(a.cfg))
 	}
 	a.handler.Swap(table) // before the door, see there
+	for _, p := range fresh.without(a.pools) {
+		a.depot.renewed(p.backend.Name)
+	}
 	a.retire(a.pools, fresh)
 	resize(a.listeners, size)
 	renew(a.listeners, securities, *a.securities.Load(), a.log)

@@ -22,6 +22,7 @@ type QueueSample struct {
 	Pending, Retrying, Dead, Orphaned int
 	Oldest                            time.Time // acceptance of the oldest one that waits; zero if none does
 	Down                              bool      // the backend
+	Held                              string    // why it gets no attempts, see BackendSample
 	Stopped                           int       // order keys that stand still for a dead letter
 	IDs                               int       // messages of which repeats are noticed
 }

@@ -256,10 +256,13 @@ func TestQueueMetrics(t *testing.T) {
 func TestBackends(t *testing.T) {
 	m := NewMetrics()
 	b := BackendSample{Name: "b", Nodes: []NodeSample{{"http://a/x", true}, {"http://b/x", false}, {"http://a/x", false}}}
-	m.WatchBackends(func() []BackendSample { return []BackendSample{b, {Name: "c", Down: true}} })
+	m.WatchBackends(func() []BackendSample {
+		return []BackendSample{b, {Name: "c", Down: true}, {Name: "d", Held: "credentials"}, {Name: "e", Held: "operator", Down: true}}
+	})
 	want := []string{
 		`gateway_backend_up{backend="b",node="http://a/x"} 1`, `gateway_backend_up{backend="b",node="http://b/x"} 0`,
 		`gateway_circuit_state{backend="b"} 0`, `gateway_circuit_state{backend="c"} 1`,
+		`gateway_circuit_state{backend="d"} 2`, `gateway_circuit_state{backend="e"} 3`,
 	}
 	for range 2 {
 		got := scrape(t, m)
