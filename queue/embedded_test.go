@@ -81,9 +81,18 @@ func (w testWriter) Write(b []byte) (int, error) { w.t.Logf("%s", b); return len
 
 func openStore(t *testing.T, o StoreOptions) *Embedded {
 	t.Helper()
+	d := &stand{}
+	free := o.syncWith == nil
+	if free {
+		o.syncWith = d.between
+	}
 	s, err := OpenEmbedded(o)
 	if err != nil {
 		t.Fatalf("OpenEmbedded: %v", err)
+	}
+	if d.s = s; free && s.commit.sync != nil {
+		stands.Store(s.dir, d)
+		t.Cleanup(func() { stands.Delete(s.dir) })
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
@@ -94,6 +103,7 @@ func openStore(t *testing.T, o StoreOptions) *Embedded {
 func copyStore(t *testing.T, from string) string {
 	t.Helper()
 	to := t.TempDir()
+	defer standStill(t, from)()
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // temporary files come and go
