@@ -200,7 +200,7 @@ func (c *checker) judge(key string, s *story) {
 			}
 		}
 		marked = marked || x.Marked
-		if took && !repeated && !x.Late && !c.broken(again, s.op.Route) {
+		if took && !repeated && !x.Late && !c.h.AtMost[s.op.Route] && !c.broken(again, s.op.Route) {
 			repeated = true
 			c.found(isRepeated, key, "request %d: it had been taken at %v, and nothing was broken after that", i, again)
 		}

@@ -1,8 +1,10 @@
 package faultlab
 
 import (
+	"bytes"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"slices"
 	"testing"
@@ -16,12 +18,13 @@ import (
 // delivery; it then stays closed, and loses nothing either: the next start has
 // everything.
 func TestFullDisk(t *testing.T) {
-	t.Run("by a stranger", func(t *testing.T) { fullDisk(t, spare) })
+	t.Run("by a stranger", func(t *testing.T) { fullDisk(t, mountDisk(t, 128<<20), spare, "strict") })
+	t.Run("of memory", func(t *testing.T) { fullDisk(t, mountMemory(t, 64<<20), -1, "relaxed") })
 	if *faultTime == 0 {
 		return // the rest takes some seconds
 	}
-	t.Run("by messages", func(t *testing.T) { fullDisk(t, -1) })
-	t.Run("to the last octet", func(t *testing.T) { fullDisk(t, 0) })
+	t.Run("by messages", func(t *testing.T) { fullDisk(t, mountDisk(t, 128<<20), -1, "strict") })
+	t.Run("to the last octet", func(t *testing.T) { fullDisk(t, mountDisk(t, 128<<20), 0, "strict") })
 }
 
 // spare is less than min_free, so that messages are refused, and more than the
@@ -29,10 +32,10 @@ func TestFullDisk(t *testing.T) {
 const spare = 12 << 20
 
 // fullDisk fills a disk by messages, or lets a stranger leave only so much of it.
-func fullDisk(t *testing.T, leave int64) {
+func fullDisk(t *testing.T, disk *disk, leave int64, durability string) {
 	stranger := leave >= 0
-	disk := mountDisk(t, 128<<20)
 	l := newLabOn(t, disk)
+	l.durability = durability
 	nodes := l.site()
 	for _, n := range nodes {
 		n.down()
@@ -57,6 +60,7 @@ func fullDisk(t *testing.T, leave int64) {
 	if !l.gw.alive() {
 		t.Fatalf("the gateway died of a full disk: %v\n%s", l.gw.err, l.gw.tail())
 	}
+	l.turnedAway("free")
 	_, acc, _ := l.rec.counts()
 	t.Logf("full with %d messages accepted", acc)
 
@@ -89,6 +93,21 @@ func fullDisk(t *testing.T, leave int64) {
 	}
 	l.send(16, 10, 0, 0, l.routes...).wait()
 	l.finish()
+}
+
+// turnedAway: a caller is told that it may come again, and when (SPEC.md §3,
+// "Answers of the gateway itself").
+func (l *lab) turnedAway(route string) {
+	l.t.Helper()
+	res, err := http.Post("http://"+l.gw.addr["web"]+"/"+route, "text/xml; charset=utf-8", bytes.NewReader(l.w.body("0-0", largest, false, l.fork())))
+	if err != nil {
+		l.t.Error(err)
+		return
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {
+		l.t.Errorf("a message for a full store: got %s with Retry-After %q, want 503 and a time", res.Status, res.Header.Get("Retry-After"))
+	}
 }
 
 // fill writes a file until the disk has no room, and gives back so much.

@@ -15,11 +15,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A disk is an ext4 of its own in a file, which can lose its power.
+// A disk is an ext4 of its own in a file, which can lose its power, or a tmpfs.
 type disk struct {
 	t     testing.TB
-	image string
+	image string // empty = a tmpfs
+	size  int64
 	mount string
+}
+
+// mountMemory makes a tmpfs of this size, or skips the test where that cannot be
+// done.
+func mountMemory(t testing.TB, size int64) *disk {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a tmpfs of its own needs root")
+	}
+	d := &disk{t: t, size: size, mount: filepath.Join(scratch, fmt.Sprintf("memory-%d", time.Now().UnixNano()))}
+	if err := os.Mkdir(d.mount, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.on(); err != nil {
+		t.Skipf("no tmpfs here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := d.off(); err != nil {
+			t.Error(err)
+		}
+		os.RemoveAll(d.mount)
+	})
+	return d
 }
 
 // mountDisk makes a disk, or skips the test where that cannot be done.
@@ -32,7 +56,7 @@ func mountDisk(t testing.TB, size int64) *disk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &disk{t: t, image: filepath.Join(dir, "image"), mount: filepath.Join(dir, "mnt")}
+	d := &disk{t: t, size: size, image: filepath.Join(dir, "image"), mount: filepath.Join(dir, "mnt")}
 	if err := os.Mkdir(d.mount, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +106,11 @@ func (d *disk) reserve(f *os.File) {
 }
 
 func (d *disk) on() error {
-	out, err := exec.Command("mount", "-o", "loop", d.image, d.mount).CombinedOutput()
+	args := []string{"-o", "loop", d.image, d.mount}
+	if d.image == "" {
+		args = []string{"-t", "tmpfs", "-o", fmt.Sprintf("size=%d", d.size), "tmpfs", d.mount}
+	}
+	out, err := exec.Command("mount", args...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("mount: %w: %s", err, out)
 	}

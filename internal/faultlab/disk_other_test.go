@@ -15,6 +15,11 @@ func mountDisk(t testing.TB, _ int64) *disk {
 	return nil
 }
 
+func mountMemory(t testing.TB, _ int64) *disk {
+	t.Skip("a tmpfs needs Linux")
+	return nil
+}
+
 func (*disk) on() error  { return nil }
 func (*disk) off() error { return nil }
 func (*disk) cut() error { return nil }

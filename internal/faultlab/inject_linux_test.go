@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -66,7 +67,7 @@ func (s *storm) failStore(what string, exit bool) {
 		s.t.Fatal(err)
 	}
 	var said bytes.Buffer
-	trace := exec.Command("strace", append([]string{"-f", "-q", "-o", os.DevNull, "-p", strconv.Itoa(s.gw.cmd.Process.Pid)}, how...)...)
+	trace := s.strace(how...)
 	trace.Stderr = &said
 	failed := s.gw.log.await(storeFailed)
 	s.rec.breach("", "EIO for "+what)
@@ -100,6 +101,43 @@ func (s *storm) failStore(what string, exit bool) {
 		}
 	}
 	s.launch()
+}
+
+// strace is one that is to be attached to the gateway.
+func (l *lab) strace(args ...string) *exec.Cmd {
+	return exec.Command("strace", append([]string{"-f", "-o", os.DevNull, "-p", strconv.Itoa(l.gw.cmd.Process.Pid)}, args...)...)
+}
+
+// syncingNothing is a gateway whose syncs do nothing and say that all is well. What
+// it has accepted does not outlive the power, and the checker says so.
+func syncingNothing(t *testing.T) {
+	l := newLabOn(t, mountDisk(t, 128<<20))
+	n := newBackend(t, l.rec, l.seed, "free")
+	l.configure(plan{name: "free", node: n})
+	l.start()
+	trace := l.strace("-e", "trace=syncfs,fsync,fdatasync", "-e", "inject=syncfs,fsync,fdatasync:retval=0")
+	said := &logTail{}
+	trace.Stderr = said
+	attached := said.await("attached")
+	if err := trace.Start(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-attached:
+	case <-time.After(patience):
+		t.Errorf("strace: %s", said)
+	}
+	l.send(8, 20, 0, 0, "free").wait()
+	if l.acceptances() == 0 {
+		t.Error("no message was accepted")
+	}
+	l.powerCut()
+	_ = trace.Wait() // it ends with the gateway
+	l.start()
+	n.up()
+	l.settle(patience)
+	l.mustFind(isLost)
+	l.stop()
 }
 
 // exited: on_failure: exit ends the process, and its supervisor hears of it.
