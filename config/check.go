@@ -64,7 +64,7 @@ func (l *loader) checkListeners() {
 			const message, hint = "is for http listeners", "remove it, this one is framed"
 			l.needIf(ls.H2C, path+".h2c", message, hint)
 			l.needIf(ls.Engine != def.Engine, path+".engine", message, hint)
-			l.needIf(ls.Timeouts.Header != def.Timeouts.Header && ls.TLS == nil, path+".timeouts.header", message, hint)
+			l.needIf(ls.Timeouts.Header != def.Timeouts.Header && ls.TLS == nil && !ls.ProxyProtocol, path+".timeouts.header", message, hint)
 		} else {
 			const message, hint = "is for framed listeners", "write protocol: framed, or remove it"
 			l.needIf(ls.Length != def.Length, path+".length", message, hint)

@@ -21,7 +21,6 @@ type unbuilt struct {
 // in the change that builds it.
 var notYet = []unbuilt{
 	{"listeners[].tls.acme", isNil, "name the files of a certificate and its key"},
-	{"listeners[].proxy_protocol", is(false), "X-Forwarded-For from trusted_proxies works"},
 	{"backends.*.nodes[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
 	{"routes[].to[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
 	{"routes[].reply", isNotReplyTo, "use store; the caller asks for the reply at the Location of its receipt"},

@@ -73,8 +73,8 @@ type Listener struct {
 
 // ListenerTimeouts are the patience of a listener with its peers.
 type ListenerTimeouts struct {
-	// Header is the time for a complete request head, http only, and for the
-	// handshake of TLS.
+	// Header is the time for a complete request head, http only, and for what
+	// comes before: the PROXY header and the handshake of TLS.
 	Header Duration `yaml:"header" default:"10s"`
 	// BodyIdle is the longest pause inside a body, or inside a frame.
 	BodyIdle Duration `yaml:"body_idle" default:"30s" rules:"none"`

@@ -185,6 +185,10 @@ func (r *route) passes(method string) bool {
 	return method != "POST" && slices.Contains(r.Methods, method)
 }
 
+// Trusts reports whether a peer is one of the trusted proxies of the present
+// table.
+func (h *Handler) Trusts(peer netip.Addr) bool { return h.table.Load().trusts(peer) }
+
 // trusts reports whether the caller is one of the trusted proxies.
 func (t *Table) trusts(a netip.Addr) bool {
 	if len(t.opt.TrustedProxies) == 0 || !a.IsValid() {

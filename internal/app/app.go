@@ -123,7 +123,8 @@ func Check(cfg *config.Config) error {
 	}
 	securities, more := buildTLS(cfg, nil)
 	problems = append(problems, more...)
-	_, more = newListeners(cfg, securities, proxy.NewHandler(table, proxy.Options{}), log)
+	handler := proxy.NewHandler(table, proxy.Options{})
+	_, more = newListeners(cfg, securities, handler, handler.Trusts, log)
 	problems = append(append(problems, more...), checkStore(cfg)...)
 	if len(problems) > 0 {
 		return problems
@@ -160,7 +161,7 @@ func build(cfg *config.Config, old pools, before guards) (pools, guards, *proxy.
 
 // bind makes and binds the listeners and the admin listener: all or none.
 func (a *App) bind(cfg *config.Config) config.Problems {
-	listeners, problems := newListeners(cfg, *a.securities.Load(), &a.door, a.log)
+	listeners, problems := newListeners(cfg, *a.securities.Load(), &a.door, a.handler.Trusts, a.log)
 	if problems != nil {
 		return problems
 	}

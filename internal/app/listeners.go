@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 
 	"soapway/config"
@@ -37,7 +38,8 @@ type listener struct {
 }
 
 // newListeners makes the listeners of cfg, not yet bound.
-func newListeners(cfg *config.Config, securities securities, srv proxy.Server, log *slog.Logger) ([]*listener, config.Problems) {
+// trusted says which peers of those with proxy_protocol are believed.
+func newListeners(cfg *config.Config, securities securities, srv proxy.Server, trusted func(netip.Addr) bool, log *slog.Logger) ([]*listener, config.Problems) {
 	var (
 		made     []*listener
 		problems config.Problems
@@ -45,7 +47,11 @@ func newListeners(cfg *config.Config, securities securities, srv proxy.Server, l
 	)
 	for i := range cfg.Listeners {
 		l := &cfg.Listeners[i]
-		t, err := newTransport(l, sizes, securities.of(l.Name), srv, log.With("listener", l.Name))
+		proxies := trusted
+		if !l.ProxyProtocol {
+			proxies = nil
+		}
+		t, err := newTransport(l, sizes, securities.of(l.Name), proxies, srv, log.With("listener", l.Name))
 		if err != nil {
 			problems = append(problems, refusals(cfg, "listeners."+l.Name, err)...)
 			continue
@@ -71,7 +77,7 @@ func resize(ls []*listener, s sizes) {
 	}
 }
 
-func newTransport(l *config.Listener, s sizes, over *tls.Config, srv proxy.Server, log *slog.Logger) (transport, error) {
+func newTransport(l *config.Listener, s sizes, over *tls.Config, proxies func(netip.Addr) bool, srv proxy.Server, log *slog.Logger) (transport, error) {
 	timeouts := listen.Timeouts{
 		Header:   l.Timeouts.Header.Or(forever),
 		BodyIdle: l.Timeouts.BodyIdle.Or(forever),
@@ -82,6 +88,7 @@ func newTransport(l *config.Listener, s sizes, over *tls.Config, srv proxy.Serve
 			Name:           l.Name,
 			Address:        l.Address,
 			TLS:            over,
+			Proxies:        proxies,
 			Length:         l.Length,
 			Route:          l.Route,
 			Timeouts:       timeouts,
@@ -96,6 +103,7 @@ func newTransport(l *config.Listener, s sizes, over *tls.Config, srv proxy.Serve
 		Name:           l.Name,
 		Address:        l.Address,
 		TLS:            over,
+		Proxies:        proxies,
 		Route:          l.Route,
 		H2C:            l.H2C,
 		Engine:         engines[l.Engine],

@@ -132,6 +132,8 @@ type conn struct {
 	watch *lengths    // HTTP/1.1 under net/http only
 	early []byte      // received before it was served, and not yet read
 
+	client net.Addr // as a proxy has told it; nil is the peer
+
 	tls         bool
 	h2          bool               // it speaks HTTP/2
 	certificate *guard.Certificate // of the peer, verified; nil without
@@ -154,6 +156,14 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// RemoteAddr implements [net.Conn].
+func (c *conn) RemoteAddr() net.Addr {
+	if c.client != nil {
+		return c.client
+	}
+	return c.Conn.RemoteAddr()
 }
 
 // Inner is the connection with the same octets after those of Early: whoever

@@ -34,6 +34,12 @@
 // Half a request and then a FIN cancels nothing, since an answer may still be
 // wanted; nor does a FIN after the last request of a framed connection.
 //
+// # PROXY protocol
+//
+// With Options.Proxies a connection begins with a header of version 2 that tells
+// who the client is (Exchange.Client; the zero value where it has no IP address).
+// It comes before TLS, from peers that Proxies names; all else is closed.
+//
 // # TLS
 //
 // With Options.TLS a connection begins with a handshake, in a goroutine of its
@@ -66,7 +72,8 @@
 //
 // # Specifications
 //
-// RFC 9113 and RFC 7541 (HTTP/2), by net/http; RFC 8446 and RFC 5246 (TLS), by crypto/tls; RFC 9112 (HTTP/1.1), RFC 9110
+// PROXY protocol §2.2 (HAProxy, 2020), version 2 alone, TLVs read over; RFC 9113
+// and RFC 7541 (HTTP/2), by net/http; RFC 8446 and RFC 5246 (TLS), by crypto/tls; RFC 9112 (HTTP/1.1), RFC 9110
 // §10.1.1 (Expect), §15.3.5 (204). Refusals of
 // broken heads are those of net/http: 400, 431, 501 and 505, with the
 // connection closed. Deviations, all of net/http: LF alone ends a line of a

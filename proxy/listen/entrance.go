@@ -6,14 +6,15 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // An entrance makes connections ready to be served of those that a socket
-// accepts: a handshake of TLS, or a look at whether the first octets are those
-// of HTTP/2. Each connection has a goroutine of its own for this, so that a
+// accepts: a header of the PROXY protocol, then a handshake of TLS or a look at
+// whether the first octets are those of HTTP/2. Each connection has a goroutine of its own for this, so that a
 // client that says nothing keeps nobody waiting, and Timeouts.Header in all.
 type entrance struct {
 	name     string
@@ -21,6 +22,10 @@ type entrance struct {
 	log      *slog.Logger
 	http     bool
 	sniffs   bool // HTTP/2 may come without TLS
+
+	// proxies says whose connections begin with a header of the PROXY protocol;
+	// others are closed. nil: none does.
+	proxies func(netip.Addr) bool
 
 	// present is for the connections to come; nil is no TLS. Each configuration
 	// makes session tickets of its own, so that a client whose certificate an
@@ -102,6 +107,12 @@ func (e *entrance) enter(b *bounded, raw net.Conn) {
 
 // prepare takes the steps that come before c is served.
 func (e *entrance) prepare(ctx context.Context, c *conn) error {
+	if e.proxies != nil {
+		if err := e.unproxy(ctx, c); err != nil {
+			e.barred(c, err)
+			return err
+		}
+	}
 	if e.present.Load() != nil {
 		return e.shake(ctx, c)
 	}

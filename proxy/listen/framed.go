@@ -63,9 +63,12 @@ func (l *Framed) Listen() error {
 	if err != nil {
 		return err
 	}
-	if l.opt.TLS != nil {
+	if l.opt.TLS != nil || l.opt.Proxies != nil {
 		ln.entry = newEntrance(l.opt.Name, l.opt.Timeouts, l.opt.Log)
-		ln.entry.set(l.opt.TLS)
+		ln.entry.proxies = l.opt.Proxies
+		if l.opt.TLS != nil {
+			ln.entry.set(l.opt.TLS)
+		}
 	}
 	l.ln = ln
 	return nil

@@ -71,10 +71,11 @@ func (l *HTTP) Listen() error {
 
 // use makes ln the socket of the listener.
 func (l *HTTP) use(ln *bounded) {
-	if l.h2 != nil {
+	if l.h2 != nil || l.opt.Proxies != nil {
 		ln.entry = newEntrance(l.opt.Name, l.opt.Timeouts, l.opt.Log)
 		ln.entry.http = true
 		ln.entry.sniffs = l.opt.H2C
+		ln.entry.proxies = l.opt.Proxies
 		if l.opt.TLS != nil {
 			ln.entry.set(l.opt.TLS)
 		}

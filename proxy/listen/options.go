@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"soapway/internal/frame"
@@ -14,8 +15,9 @@ import (
 // default.
 type Timeouts struct {
 	// Header bounds the time from the first octet of a request head to its
-	// end, and on a new connection from its start; HTTP only. Under TLS it also
-	// bounds the handshake, which comes before. Default 10s.
+	// end, and on a new connection from its start; HTTP only. It also bounds
+	// what comes before, the PROXY header and the handshake of TLS together.
+	// Default 10s.
 	Header time.Duration
 
 	// BodyIdle bounds the silence of a peer inside a body or a frame, and the
@@ -77,6 +79,12 @@ type HTTPOptions struct {
 	// TLS is what connections begin with (see [TLSConfig]). ALPN is set by the
 	// listener. Default: in the clear.
 	TLS *tls.Config
+
+	// Proxies says which peers are proxies that tell their client by a header of
+	// the PROXY protocol, version 2, at the start of each connection, before TLS;
+	// connections of others are closed. It may be called at any time by any
+	// goroutine. Default nil: connections have no such header.
+	Proxies func(peer netip.Addr) bool
 
 	// H2C takes HTTP/2 by prior knowledge (RFC 9113 §3.3). It has no use with
 	// TLS, where clients choose by ALPN.
@@ -156,14 +164,20 @@ type FramedOptions struct {
 	// clear.
 	TLS *tls.Config
 
+	// Proxies says which peers are proxies that tell their client by a header of
+	// the PROXY protocol, version 2, at the start of each connection, before TLS;
+	// connections of others are closed. It may be called at any time by any
+	// goroutine. Default nil: connections have no such header.
+	Proxies func(peer netip.Addr) bool
+
 	// Length is the number of octets of a length, 2 or 4. Default 2.
 	Length int
 
 	// Route is the fixed route of the listener; empty means by conditions.
 	Route string
 
-	// Timeouts: BodyIdle inside a frame, Idle between; Header bounds the
-	// handshake of TLS and is not used without.
+	// Timeouts: BodyIdle inside a frame, Idle between; Header bounds the PROXY
+	// header and the handshake of TLS and is not used without.
 	Timeouts Timeouts
 
 	// MaxMessage bounds the payload of a frame in both directions. A longer
