@@ -32,6 +32,7 @@ const (
 	CodeBusy                 Code = "Busy"
 	CodeOutcomeUnknown       Code = "OutcomeUnknown"
 	CodeInvalidCardinality   Code = "InvalidCardinality" // of WS-Addressing: two MessageIDs
+	CodeInvalidAddress       Code = "InvalidAddress"     // of WS-Addressing: no answer can go there
 	CodeIDReused             Code = "IDReused"           // a repeat with another Body
 	CodeDeadLettered         Code = "DeadLettered"       // a repeat of a message that could not be delivered
 	CodeReplyTooLarge        Code = "ReplyTooLarge"
@@ -73,6 +74,12 @@ var invalidCardinality = class{
 	QName{nsAddressing, "InvalidCardinality"},
 }
 
+// invalidAddress is a fault of WS-Addressing 1.0 - SOAP Binding §6.4.1.
+var invalidAddress = class{
+	"Client", "Sender", http.StatusInternalServerError, http.StatusBadRequest,
+	QName{nsAddressing, "InvalidAddress"},
+}
+
 // A faultRow is all there is to a code: a new code is a new row.
 type faultRow struct {
 	code Code
@@ -100,6 +107,7 @@ var faultTable = [...]faultRow{
 	{CodeBusy, receiverClass, "The service is busy, try again later"},
 	{CodeOutcomeUnknown, receiverClass, "It is not known whether the message was accepted; it may be sent again with the same id"},
 	{CodeInvalidCardinality, invalidCardinality, "The message has more than one MessageID"},
+	{CodeInvalidAddress, invalidAddress, "The message asks for its answer to be sent to an address that is not allowed here"},
 	{CodeIDReused, senderClass, "The id of this message was used before, for a message with another Body"},
 	{CodeDeadLettered, receiverClass, "The message was accepted before and could not be delivered; it waits for an operator or was dropped"},
 	{CodeReplyTooLarge, receiverClass, "The reply is too large for this connection"},
