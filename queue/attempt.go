@@ -39,8 +39,15 @@ func (q *Queue) attempt(run *running, d *destState, it *item) {
 	del := &Delivery{Attempt: it.attempts() + 1, PossibleDuplicate: it.maybe}
 	q.mu.Unlock()
 
-	if del.PossibleDuplicate && q.answered(it) {
+	switch fate, err := q.settled(run.ctx, it, del.PossibleDuplicate); {
+	case err != nil:
+		q.aborted(d, it, m, del.Attempt, Outcome{})
+		return
+	case fate == FateDelivered:
 		q.done(d, it)
+		return
+	case fate == FateDead:
+		q.burial(d, it, m, ReasonPermanent, faultText, Outcome{})
 		return
 	}
 	if open {
@@ -148,8 +155,7 @@ func (q *Queue) finish(run *running, d *destState, it *item, m *Message, n int, 
 	case o.Verdict == Delivered:
 		q.delivered(run, d, it, m, n, o)
 	case o.Verdict == Dead:
-		q.remember(it, record)
-		q.burial(d, it, m, ReasonPermanent, o.Reason, o)
+		q.refused(run, d, it, m, record, o)
 	case once && o.Maybe:
 		q.remember(it, record)
 		q.burial(d, it, m, ReasonUnknown, o.Reason, o)

@@ -35,7 +35,9 @@
 //
 // The answer to a message ([Outcome.Keep]) is durable before the message goes, and
 // what a crash brings back is looked up among the answers before it is given
-// again; [Queue.Follow] tells a caller what has become of its message.
+// again; [Queue.Follow] tells a caller what has become of its message. A message
+// may lead to another one, its answer on the way to somebody else ([Outcome.Next]):
+// the same holds for that, and its id tells which message it follows from.
 //
 // # Errors
 //

@@ -197,9 +197,8 @@ func (s *Embedded) openStreams(remade map[string]bool, counts map[string]uint64)
 		}
 		return i, err
 	}
-	// Dead letters may take what the log leaves, so each has its own bound and
-	// used is compared with the sum.
-	info, err := open(streamLog, s.limit, s.id.Streams, subjectLog+"*")
+	// Each may take what the others leave: used is compared with the sum.
+	info, err := open(streamLog, s.opt.MaxBytes, s.id.Streams, subjectLog+"*")
 	if err != nil {
 		return nil, err
 	}
@@ -298,10 +297,14 @@ func (s *Embedded) Put(ctx context.Context, m *Message) (uint64, error) {
 	}
 	rec := record{s.js.keys.Load().logSubject(m.Destination), headerMessage, header, data}
 	size := s.sizeOf(&rec)
-	if s.used.Load()+int64(size) > s.limit {
+	limit, free := s.limit, s.opt.MinFree
+	if m.After != FateWaiting { // it must not stop what drains the store
+		limit, free = s.opt.MaxBytes, free/2
+	}
+	if s.used.Load()+int64(size) > limit {
 		return 0, fmt.Errorf("%w: %d octets of %d are used", ErrFull, s.used.Load(), s.opt.MaxBytes)
 	}
-	if err := s.roomOnDisk(s.opt.MinFree); err != nil {
+	if err := s.roomOnDisk(free); err != nil {
 		return 0, err
 	}
 	j := &job{rec: rec, size: size, msg: m}

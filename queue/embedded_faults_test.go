@@ -206,6 +206,9 @@ func TestFull(t *testing.T) {
 	if err := s.Bury(t.Context(), d); err != nil {
 		t.Errorf("Bury into a full store: %v", err)
 	}
+	if _, err := s.Put(t.Context(), answerOf(m)); err != nil {
+		t.Errorf("Put of an answer into a full store: %v", err)
+	}
 	if err := s.Remove(seqs[:10]...); err != nil {
 		t.Fatal(err)
 	}
@@ -213,6 +216,13 @@ func TestFull(t *testing.T) {
 	if err := s.Err(); err != nil {
 		t.Errorf("Err: %v", err)
 	}
+}
+
+// answerOf is a message that follows from another.
+func answerOf(m *Message) *Message {
+	a := *m
+	a.After = FateDelivered
+	return &a
 }
 
 // TestFullByServer: the server's own refusal is definite and harms nothing.
@@ -257,6 +267,7 @@ func TestWatermark(t *testing.T) {
 	if err := s.KeepReply(t.Context(), replyOf(1, time.Hour)); err != nil {
 		t.Errorf("KeepReply: %v", err)
 	}
+	put(t, s, answerOf(message(4)))
 	free.Store(1<<29 - 1)
 	waitFor(t, "refusal of a reply", func() bool { return errors.Is(s.KeepReply(t.Context(), replyOf(2, time.Hour)), ErrFull) })
 	free.Store(10 << 30)

@@ -39,7 +39,7 @@ import (
 // since 1970, or % for no time; META, BODY and REPLY are lengths in octets. An
 // OPTION is NAME=VALUE, and one that is not known is passed over: first=1 is
 // Message.First, anew=1 Message.Anew, stops=1 is DeadLetter.Stops, same=KEYANDSUM.UNTIL is
-// Message.Identity. What is kept of messages that are gone stands in records of
+// Message.Identity, forwards=1 is Message.Forwards, after=N is Message.After. What is kept of messages that are gone stands in records of
 // gw.ids.HOUR, where HOUR is the hour since 1970 before whose end all of it is
 // over, with the route as KEY and knownSize octets for each message. CRC
 // is the CRC-32C, in hexadecimal, of the fields before it and then the data.
@@ -174,7 +174,7 @@ func encodeMessage(m *Message) (header string, data []byte, err error) {
 	if m.Anew {
 		b = append(b, " anew=1"...)
 	}
-	return seal(m.appendIdentity(b), data), data, nil
+	return seal(m.appendOptions(b), data), data, nil
 }
 
 // fields reads the fields of a header value from the left; the first error stays.
@@ -246,14 +246,27 @@ func (m *Message) option(name, value string) {
 		m.Anew = value == "1"
 	case "same":
 		m.Identity, _ = parseIdentity(value)
+	case "forwards":
+		m.Forwards = value == "1"
+	case "after":
+		if n, err := strconv.ParseUint(value, 10, 8); err == nil {
+			m.After = Fate(n)
+		}
 	}
 }
 
-func (m *Message) appendIdentity(b []byte) []byte {
-	if m.Identity.IsZero() {
-		return b
+// appendOptions appends those that a message keeps as a dead letter.
+func (m *Message) appendOptions(b []byte) []byte {
+	if !m.Identity.IsZero() {
+		b = append(append(b, " same="...), m.Identity.option()...)
 	}
-	return append(append(b, " same="...), m.Identity.option()...)
+	if m.Forwards {
+		b = append(b, " forwards=1"...)
+	}
+	if m.After != FateWaiting {
+		b = strconv.AppendUint(append(b, " after="...), uint64(m.After), 10)
+	}
+	return b
 }
 
 func (f *fields) number() int {
@@ -376,7 +389,7 @@ func encodeDead(d *DeadLetter) (header string, data []byte, err error) {
 	if d.Stops {
 		b = append(b, " stops=1"...)
 	}
-	return seal(m.appendIdentity(b), data), data, nil
+	return seal(m.appendOptions(b), data), data, nil
 }
 
 func attemptsJSON(a []AttemptRecord) ([]byte, error) {

@@ -59,7 +59,7 @@ func (k idKey) String() string {
 }
 
 // more is what the index knows of few messages only: of those just accepted, those
-// that were tried, and those with an identity.
+// that were tried, and those with an identity or that forward.
 type more struct {
 	id      string // where the key is a hash of it
 	history []AttemptRecord
@@ -69,6 +69,9 @@ type more struct {
 	due     time.Duration
 	heap    int           // index in routeState.delayed
 	denied  time.Duration // when it last met a refusal of the credentials of the gateway; 0 for never
+	// next is the id of what follows from the message, if it forwards.
+	next     idKey
+	forwards bool
 }
 
 // extra returns what is kept of few messages, made if need be.
@@ -109,6 +112,9 @@ func (it *item) same() *[16]byte {
 	return &it.more.same
 }
 
+// forwards is Message.Forwards.
+func (it *item) forwards() bool { return it.more != nil && it.more.forwards }
+
 // hot is the message itself while it is kept in memory, nil afterwards.
 func (it *item) hot() *Message {
 	if it.more == nil {
@@ -123,7 +129,7 @@ func (it *item) cool() {
 		return
 	}
 	it.more.hot = nil
-	if x := it.more; x.id == "" && len(x.history) == 0 && !x.known && x.due == 0 && x.denied == 0 {
+	if x := it.more; x.id == "" && len(x.history) == 0 && !x.known && !x.forwards && x.due == 0 && x.denied == 0 {
 		it.more = nil
 	}
 }

@@ -33,6 +33,8 @@ type item struct {
 	replied bool
 	first   bool // Message.First
 	anew    bool // Message.Anew
+	// went is what becomes of the message, since what follows from it is durable.
+	went Fate
 }
 
 // where an item is. Invariant, under Queue.mu: an item is in exactly one of

@@ -89,7 +89,8 @@ func (s *Memory) SetFull(full bool) {
 	s.full = full
 }
 
-// SetRepliesFull makes every KeepReply fail with [ErrFull] until it is called with false.
+// SetRepliesFull makes every KeepReply, and every Put of a message that follows from
+// another, fail with [ErrFull] until it is called with false.
 func (s *Memory) SetRepliesFull(full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +200,7 @@ func (s *Memory) Put(ctx context.Context, m *Message) (seq uint64, err error) {
 	unknown := false
 	var told func(uint64, *Message)
 	err = s.write(ctx, func() error {
-		if s.full {
+		if m.After == FateWaiting && s.full || m.After != FateWaiting && s.noReply {
 			return ErrFull
 		}
 		if unknown = s.unknown > 0; unknown {

@@ -48,6 +48,14 @@ type Message struct {
 	// another route: it holds against an older record of the same id, which only a
 	// crash can have left.
 	Anew bool
+
+	// Forwards says that the answer to it may be a message of its own, see
+	// [Outcome.Next].
+	Forwards bool
+
+	// After is what became of the message that this one follows from;
+	// FateWaiting for one that follows from none.
+	After Fate
 }
 
 // Delivery is the input of one attempt.
@@ -110,6 +118,11 @@ type Outcome struct {
 	// Keep is the whole answer to a message that is Delivered, to be kept before
 	// the message goes; its ID and Route are filled in by the queue. Nil is none.
 	Keep *Reply
+
+	// Next is a message that follows from one that Forwards and is Delivered or
+	// Dead: its answer, on the way to somebody else. It is durable before the
+	// first one goes; its ID, Accepted and After are filled in by the queue.
+	Next *Message
 }
 
 // A Deliverer hands messages to destinations. Both methods are called from many goroutines.

@@ -387,5 +387,5 @@ func (q *Queue) keepDoubt(it *item) error {
 // takeOver makes it what old was, in another place.
 func (it *item) takeOver(old *item) {
 	it.setHistory(old.history())
-	it.maybe, it.noted, it.replied = old.maybe, old.noted, old.replied
+	it.maybe, it.noted, it.replied, it.went = old.maybe, old.noted, old.replied, old.went
 }

@@ -218,6 +218,9 @@ func (q *Queue) item(seq uint64, m *Message, size int) *item {
 	if !m.Identity.IsZero() {
 		it.extra().same, it.more.known = m.Identity.Key, true
 	}
+	if m.Forwards {
+		it.extra().next, it.more.forwards = nextKey(m.ID, m.Accepted), true
+	}
 	return it
 }
 
@@ -282,10 +285,12 @@ func (q *Queue) Load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("queue: identities: %w", err)
 	}
+	follow := followers{}
 	err = q.store.ScanDead(ctx, func(d *DeadLetter, size int) error {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.bury(d, size)
+		follow.add(d.Message)
 		return nil
 	})
 	if err != nil {
@@ -319,6 +324,7 @@ func (q *Queue) Load(ctx context.Context) error {
 			return nil // accepted meanwhile: it waits in early
 		}
 		q.scanned = seq
+		follow.add(m)
 		if old := q.byID[keyOf(m.ID)]; old != nil && m.Anew && old.where != inFlight {
 			// A crash has brought back the older of its records.
 			stale = append(stale, old.seq)
@@ -381,6 +387,7 @@ func (q *Queue) Load(ctx context.Context) error {
 		q.insert(it.item, it.lane)
 	}
 	q.early = nil
+	follow.settle(q.log)
 	q.loaded = true
 	close(q.complete)
 	for _, d := range q.dests {

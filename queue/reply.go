@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -82,53 +81,27 @@ func (q *Queue) Follow(id string) (*Followed, error) {
 	return nil, err
 }
 
-// replyPause is how long a reply waits for room.
-const replyPause = time.Second
-
-// keep makes the reply of a message that was delivered durable, before the message
-// goes. A store without room is waited for: the message must not be sent again,
-// which it would be if it was let go of. The error is that of a store that fails,
-// or of a stop that comes first.
-func (q *Queue) keep(ctx context.Context, it *item, r *Reply) error {
-	told := false
-	for {
-		err := q.store.KeepReply(context.Background(), r) // one that has begun is worth finishing
-		if !errors.Is(err, ErrFull) {
-			return err
-		}
-		if !told {
-			told = true
-			q.opt.Log.Error("a reply could not be stored; it waits for room", "id", it.id(), "route", it.route.name, "err", err)
-			q.mu.Lock()
-			it.route.last = fmt.Sprintf("reply could not be stored: %v", err)
-			q.mu.Unlock()
-		}
-		pause := time.NewTimer(replyPause)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return err
-		}
-	}
-}
-
 // delivered ends a message that was delivered. n is the attempt that did it.
 func (q *Queue) delivered(run *running, d *destState, it *item, m *Message, n int, o Outcome) {
-	if o.Keep == nil {
-		q.done(d, it)
-		return
+	var err error
+	var body []byte
+	if o.Keep != nil {
+		r := *o.Keep
+		r.ID, r.Route, body = it.id(), it.route.name, r.Body
+		err = q.insist(run.ctx, it, func() error { return q.store.KeepReply(context.Background(), &r) })
 	}
-	r := *o.Keep
-	r.ID, r.Route = it.id(), it.route.name
-	switch err := q.keep(run.ctx, it, &r); {
+	if err == nil && o.Next != nil {
+		body = o.Next.Body
+		err = q.sendOn(run.ctx, it, o.Next, FateDelivered)
+	}
+	switch {
 	case err == nil:
 		q.done(d, it)
 	case errors.Is(err, ErrTooLarge):
 		// A person may find the start of it with the dead letter.
 		reason := "the reply is larger than can be stored"
 		q.remember(it, AttemptRecord{N: n, At: time.Now(), Status: o.Status, Reason: reason, Maybe: true})
-		o.Reply, o.ReplyType = r.Body, ""
+		o.Reply, o.ReplyType = body, ""
 		q.burial(d, it, m, ReasonPermanent, reason, o)
 	default:
 		// The message has been processed, and its reply is lost: the next attempt
@@ -136,6 +109,20 @@ func (q *Queue) delivered(run *running, d *destState, it *item, m *Message, n in
 		o.Maybe = true
 		q.aborted(d, it, m, n, o)
 	}
+}
+
+// refused makes a dead letter of a message with an answer that no retry can mend.
+func (q *Queue) refused(run *running, d *destState, it *item, m *Message, record AttemptRecord, o Outcome) {
+	if o.Next != nil {
+		// One that is too large stays with the dead letter alone.
+		if err := q.sendOn(run.ctx, it, o.Next, FateDead); err != nil && !errors.Is(err, ErrTooLarge) {
+			o.Maybe = true
+			q.aborted(d, it, m, record.N, o)
+			return
+		}
+	}
+	q.remember(it, record)
+	q.burial(d, it, m, ReasonPermanent, o.Reason, o)
 }
 
 // answered reports whether the reply of a message that may have been processed is

@@ -32,6 +32,7 @@ type Store interface {
 	// Put appends m and returns once it is durable. Calls that wait at the same
 	// time share one sync of the disk. Before it returns, and in the order of the
 	// sequence numbers, the function given to OnCommit has been called.
+	// A message that follows from another may take what KeepReply may.
 	// Errors: ErrFull, ErrTooLarge, ErrClosed (definite), ErrUnknown.
 	Put(ctx context.Context, m *Message) (seq uint64, err error)
 

@@ -80,6 +80,7 @@ func message(i int) *Message {
 	return &Message{
 		ID: fmt.Sprintf("id-%06d", i), Route: "orders" + h(1), Destination: h(2), Lane: h(3), Operation: h(4),
 		Accepted: time.Unix(1790000000, int64(i)).UTC(), Meta: []byte(h(5)), Body: body,
+		Forwards: i%3 == 1, After: Fate(i % 5 / 4 * 2),
 	}
 }
 
