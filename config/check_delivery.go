@@ -62,11 +62,20 @@ func (l *loader) checkKey(o *OrderBy, path string) {
 // checkReply checks the keys about the answers to stored messages. Who asks for a
 // reply sends no envelope that could prove who that is.
 func (l *loader) checkReply(r, def *Route, path string) {
-	kept := r.Reply == ReplyStore
+	sent := r.Reply == ReplyTo
+	kept := r.Reply == ReplyStore || sent
 	l.needIf(kept && !r.Stores(), path+".reply", "is for delivery: queue", "the caller of a sync route gets the answer, remove it")
-	l.needIf(!kept && !l.failed[path+".reply"] && r.ReplyKeep != def.ReplyKeep, path+".reply_keep", "is for reply: store", "set reply: store, or remove it")
+	if !l.failed[path+".reply"] {
+		l.needIf(!kept && r.ReplyKeep != def.ReplyKeep, path+".reply_keep", "is for reply: store", "set reply: store, or remove it")
+		l.needIf(!sent && len(r.ReplyHosts) > 0, path+".reply_hosts", "is for reply: reply-to", "set reply: reply-to, or remove it")
+	}
+	l.needIf(sent && len(r.ReplyHosts) == 0, path+".reply", "has no place to send a reply to", "name the hosts that wsa:ReplyTo may name in reply_hosts")
+	for i, text := range r.ReplyHosts {
+		_, _, message, hint := replyHost(text)
+		l.needIf(message != "", indexed(path+".reply_hosts", i), message, hint)
+	}
 	a := r.Auth
-	l.needIf(kept && a != nil && a.WSSUsername != "" && a.Basic == "" && a.Bearer == "" && a.APIKey == nil && a.MTLS == nil, path+".reply",
+	l.needIf(r.Reply == ReplyStore && a != nil && a.WSSUsername != "" && a.Basic == "" && a.Bearer == "" && a.APIKey == nil && a.MTLS == nil, path+".reply",
 		"can not be asked for by callers that are known by wss_username alone", "let them prove who they are by basic, bearer or api_key too")
 }
 

@@ -14,6 +14,7 @@ type meta struct {
 	renamed map[string]string      // paths that have such a value -> what they are shown as
 	items   map[string][]string    // path of a list -> paths of its items
 	inline  map[string]*Backend    // of routes with their own nodes, by route
+	replies map[NodeURL]*Backend   // of the places that answers may be sent to
 	vars    func() []Variable      // large, and rarely asked for
 	seen    map[string]fs.FileInfo // state of files when they were read, for Watch
 }

@@ -265,6 +265,7 @@ func (l *loader) finish() {
 			t.ClientAuth = ClientAuthRequire
 		}
 	}
+	m.replies = l.replyBackends()
 	c.meta = m
 }
 

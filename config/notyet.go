@@ -23,8 +23,6 @@ var notYet = []unbuilt{
 	{"listeners[].tls.acme", isNil, "name the files of a certificate and its key"},
 	{"backends.*.nodes[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
 	{"routes[].to[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
-	{"routes[].reply", isNotReplyTo, "use store; the caller asks for the reply at the Location of its receipt"},
-	{"routes[].reply_hosts", isEmpty, "with reply: store the caller asks for the reply"},
 	{"routes[].wsdl", isWSDLOff, "use off; with methods: [GET] the backend's WSDL passes unchanged"},
 	{"routes[].wsdl_hosts", isEmpty, "with methods: [GET] the backend's WSDL passes unchanged"},
 	{"routes[].wsdl_check", is(WSDLCheckNone), "match.operation selects operations"},
@@ -48,13 +46,12 @@ var notYet = []unbuilt{
 
 func is(want any) func(any) bool { return func(v any) bool { return v == want } }
 
-func isNil(v any) bool        { rv := reflect.ValueOf(v); return rv.Kind() == reflect.Pointer && rv.IsNil() }
-func isZero(v any) bool       { return reflect.ValueOf(v).IsZero() }
-func isEmpty(v any) bool      { return reflect.ValueOf(v).Len() == 0 }
-func isWSDLOff(v any) bool    { w, ok := v.(WSDL); return ok && w.Mode == WSDLOff }
-func isNotReplyTo(v any) bool { return v != ReplyTo }
-func isAccessOff(v any) bool  { o, ok := v.(Output); return ok && o.Mode == OutputOff }
-func notSite(v any) bool      { n, ok := v.(NodeURL); return ok && n.Scheme != NodeSite }
+func isNil(v any) bool       { rv := reflect.ValueOf(v); return rv.Kind() == reflect.Pointer && rv.IsNil() }
+func isZero(v any) bool      { return reflect.ValueOf(v).IsZero() }
+func isEmpty(v any) bool     { return reflect.ValueOf(v).Len() == 0 }
+func isWSDLOff(v any) bool   { w, ok := v.(WSDL); return ok && w.Mode == WSDLOff }
+func isAccessOff(v any) bool { o, ok := v.(Output); return ok && o.Mode == OutputOff }
+func notSite(v any) bool     { n, ok := v.(NodeURL); return ok && n.Scheme != NodeSite }
 
 // findUnbuilt returns the entry of notYet that covers a key of the schema, and
 // whether it is the entry's own key, not one below it.

@@ -131,7 +131,8 @@ type Route struct {
 	Reply ReplyMode `yaml:"reply" default:"discard"`
 	// ReplyKeep is how long a stored reply is kept.
 	ReplyKeep Duration `yaml:"reply_keep" default:"24h" rules:"none"`
-	// ReplyHosts are the hosts that wsa:ReplyTo may name.
+	// ReplyHosts are the hosts that wsa:ReplyTo may name: host for the usual
+	// ports, or host:port. See [Route.ReplyNodes].
 	ReplyHosts []string `yaml:"reply_hosts"`
 	// OneWay says whether an empty answer is right.
 	OneWay OneWay `yaml:"oneway" default:"auto"`

@@ -53,6 +53,11 @@ type DeliveryResult struct {
 	// Kept is what the caller finds later, of a message that was delivered; nil
 	// where its answer is discarded.
 	Kept *KeptReply
+
+	// Next is the answer as a message to whom it is to go, of a message that was
+	// delivered or, if it is a fault, is dead; nil where it goes nowhere. The
+	// store gives it an id.
+	Next *Stored
 }
 
 // keptReply is how much of an answer a dead letter keeps.
@@ -73,6 +78,9 @@ func (h *Handler) Deliver(ctx context.Context, m *Stored, try Try) (result Deliv
 	}()
 	r := c.t.byName[m.Route]
 	if r == nil {
+		r = c.t.answers[m.Route]
+	}
+	if r == nil {
 		return DeliveryResult{Verdict: VerdictAborted, Reason: "the route is gone"}
 	}
 	c.choose(r)
@@ -83,11 +91,15 @@ func (h *Handler) Deliver(ctx context.Context, m *Stored, try Try) (result Deliv
 	try.PossibleDuplicate = try.PossibleDuplicate || meta.Doubt
 	c.msg.data, c.msg.length, c.version = m.Body, int64(len(m.Body)), meta.version()
 	c.delivery = soapcodec.Delivery{Attempt: try.Attempt, PossibleDuplicate: try.PossibleDuplicate}
-	resp, node, err := c.attempt(c.storedRequest(meta, try), string(meta.Tail))
+	req := c.storedRequest(meta, try)
+	if reason := c.aimAnswer(req, string(meta.To)); reason != "" {
+		return DeliveryResult{Verdict: VerdictDead, Reason: reason}
+	}
+	resp, node, err := c.attempt(req, string(meta.Tail))
 	if err != nil {
 		return c.notAnswered(err)
 	}
-	return c.takeAnswer(resp, node, meta)
+	return c.takeAnswer(resp, node, meta, try)
 }
 
 // storedRequest is a stored message as nodes get it.
@@ -138,12 +150,11 @@ func (c *call) notAnswered(err error) DeliveryResult {
 
 // takeAnswer reads an answer to its end, under the same checks as for a caller
 // that waits, and judges it. node is the number of its node. What the caller is to
-// find later must fit one record of the store.
-func (c *call) takeAnswer(resp *Response, node int, meta *storedMeta) DeliveryResult {
+// find later, or to get, must fit one record of the store.
+func (c *call) takeAnswer(resp *Response, node int, meta *storedMeta, try Try) DeliveryResult {
 	a := &answerFacts{status: resp.Status, oneway: c.route.OneWay}
-	wish := meta.Reply
 	keep := &keeper{most: keptReply}
-	if wish != nil {
+	if meta.Reply != nil || meta.Answer != nil {
 		keep.most = MaxStored
 	}
 	err := c.readAnswer(resp, a, keep)
@@ -161,16 +172,38 @@ func (c *call) takeAnswer(resp *Response, node int, meta *storedMeta) DeliveryRe
 	if r.Verdict == VerdictRetry {
 		r.RetryAfter = retryWish(resp.Header, time.Now())
 	}
-	if r.Verdict == VerdictDelivered && wish != nil {
-		if r.Kept, err = c.keepAnswer(resp, node, a, keep.b, wish); err != nil {
-			// It was processed, and what has come of it is worth a person's look.
-			r = DeliveryResult{Verdict: VerdictDead, Maybe: true, Status: a.status, Reason: "the answer can not be kept: " + oneLine(err.Error())}
-		}
+	if err := c.passOn(&r, resp, node, a, keep.b, meta, try); err != nil {
+		// It was processed, and what has come of it is worth a person's look.
+		r = DeliveryResult{Verdict: VerdictDead, Maybe: true, Status: a.status, Reason: "the answer can not be kept or sent on: " + oneLine(err.Error())}
 	}
 	if r.Verdict != VerdictDelivered && len(keep.b) > 0 {
 		r.Reply, r.ReplyType = keep.b[:min(len(keep.b), keptReply)], first(resp.Header, "Content-Type")
 	}
 	return r
+}
+
+// passOn makes what is kept for the caller, and what is sent on, of a judged answer
+// with these octets. A fault that is worth another try is not the last word.
+func (c *call) passOn(r *DeliveryResult, resp *Response, node int, a *answerFacts, body []byte, meta *storedMeta, try Try) (err error) {
+	if r.Verdict == VerdictDelivered && meta.Reply != nil {
+		if r.Kept, err = c.keepAnswer(resp, node, a, body, meta.Reply); err != nil {
+			return err
+		}
+	}
+	if meta.Answer == nil {
+		return nil
+	}
+	var to *answerTarget
+	switch {
+	case r.Verdict == VerdictDelivered && a.content == contentSOAP:
+		to = meta.Answer.Reply
+	case r.Verdict == VerdictDead && a.content == contentFault:
+		to = meta.Answer.Fault
+	}
+	if to != nil {
+		r.Next, err = c.answerMessage(resp, node, a, body, meta.Answer, to, try.PossibleDuplicate)
+	}
+	return err
 }
 
 // readAnswer reads the answer and fills in what it consists of. Its error is

@@ -22,7 +22,9 @@
 // checks, and says by answerTable what it means; [Handler.Probe] asks whether a
 // backend can be reached at all. An answer that the route keeps ([KeptReply]) goes
 // back to the store with that, in the caller's version; who asks for it later
-// gets it by way of the [Follower]. Nothing here knows how messages are kept.
+// gets it by way of the [Follower]. One that the message wants sent elsewhere goes
+// back as a message of its own ([DeliveryResult].Next), for a route that the table
+// has beside those of requests ([AnswerRoute]). Nothing here knows how messages are kept.
 //
 // # Memory
 //
@@ -60,7 +62,7 @@
 //
 // RFC 9110 (HTTP semantics: §7.6 forwarding, §8.4 content codings, §15),
 // RFC 9112 §3.2 (request target), RFC 7239 (Forwarded), RFC 7303 (XML media
-// types), SOAP 1.1 §6, SOAP 1.2 Part 2 §7. Deviations: a path segment that only
+// types), WS-Addressing 1.0 - Core §3 and SOAP Binding §5 (where answers go), SOAP 1.1 §6, SOAP 1.2 Part 2 §7. Deviations: a path segment that only
 // decodes to ".." is refused like ".." itself, and fields that every recipient
 // needs (Content-Type, SOAPAction and the like) are kept even when Connection
 // names them.

@@ -118,12 +118,14 @@ type call struct {
 	canonical bool   // a stream is made canonical while it passes
 	// firstChild is the local name of the first child of Body.
 	firstChild string
-	keys       []string  // Facts.Keys
-	identity   *Identity // nil: the message is no repeat of anything
-	laneOf     string    // Stored.Lane, of a stored message
-	patient    bool      // is stored, and can wait for its turn at a busy backend
-	envelope   bool      // the answer is one
-	following  bool      // asks what has become of a stored message
+	keys       []string    // Facts.Keys
+	identity   *Identity   // nil: the message is no repeat of anything
+	asks       *answerWish // nil: the answer is sent nowhere
+	keeps      bool        // the answer is kept for the caller, since the message asks for it here
+	laneOf     string      // Stored.Lane, of a stored message
+	patient    bool        // is stored, and can wait for its turn at a busy backend
+	envelope   bool        // the answer is one
+	following  bool        // asks what has become of a stored message
 
 	until time.Time // when a try that waits for an answer is given up; zero = as the backend says
 	doubt bool      // a backend may have processed the message that is stored

@@ -143,6 +143,15 @@ type Route struct {
 	KeepReplies bool
 	ReplyKeep   time.Duration
 
+	// ReplyTo sends the answers to stored messages to the endpoints that these
+	// name by WS-Addressing, at the places of ReplyAt; those of messages that name
+	// none are kept as with KeepReplies.
+	ReplyTo bool
+	// ReplyAt are the places that answers may be sent to. Each is a backend of one
+	// node, named scheme://host[:port] in lower case and without the scheme's own
+	// port.
+	ReplyAt []*Backend
+
 	// Guard says who may send, and how much. Default: everybody, anything.
 	Guard *guard.Guard
 
@@ -321,6 +330,7 @@ func (o TableOptions) validate() error {
 			bad("%s: option Name is taken by an earlier route", at)
 		}
 		seen[r.Name] = true
+		r.validateAnswers(func(format string, args ...any) { bad(at+": "+format, args...) })
 		if err := r.OrderBy.validate(); err != nil {
 			bad("%s: option OrderBy: got %w", at, err)
 		}

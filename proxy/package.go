@@ -52,6 +52,9 @@ func (c *call) readPackage(buf *buffer) error {
 		if err := c.identify(dec.Facts(), c.sumPackage(doc)); err != nil {
 			return c.messageError(err, dec)
 		}
+		if err := c.askWherePackage(doc); err != nil {
+			return c.messageError(err, dec)
+		}
 	}
 	if r.edits() || m.changed {
 		// Only now is it known whether the charset or a signature stands in the way.

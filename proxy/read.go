@@ -133,6 +133,9 @@ func (c *call) readWhole(buf *buffer) error {
 		if err := c.identify(dec.Facts(), sumBody(doc, dec.Facts())); err != nil {
 			return err
 		}
+		if err := c.askWhere(doc, dec.Facts()); err != nil {
+			return err
+		}
 	}
 	if r.edits() {
 		if edits := dec.TakeEdits(); len(edits) > 0 {

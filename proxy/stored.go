@@ -25,6 +25,10 @@ type Stored struct {
 
 	// Identity makes the message a repeat of others; nil if it is one of nothing.
 	Identity *Identity
+
+	// Forwards says that the answer to the message may be a message of its own:
+	// DeliveryResult.Next.
+	Forwards bool
 }
 
 // Receipt is what a store promises for a message that it has taken.
@@ -131,7 +135,8 @@ func (c *call) stored() *Stored {
 	if c.ex.Client.IsValid() {
 		meta.Client = c.ex.Client.String()
 	}
-	if c.route.KeepReplies {
+	meta.Answer = c.asks
+	if c.route.KeepReplies || c.keeps {
 		meta.Reply = &replyWish{SOAP: c.version.String(), Caller: octets(c.caller), Keep: max(0, c.route.ReplyKeep)}
 	}
 	fields := c.fields()
@@ -147,7 +152,7 @@ func (c *call) stored() *Stored {
 	slices.SortStableFunc(meta.Header, func(a, b [2]octets) int { return strings.Compare(string(a[0]), string(b[0])) })
 	return &Stored{
 		ID: c.ex.ID, Route: c.route.Name, Backend: c.route.backend.Name, Operation: c.firstChild,
-		Accepted: c.ex.Received, Meta: meta.append(nil), Body: c.msg.own(), Identity: c.identity,
+		Accepted: c.ex.Received, Meta: meta.append(nil), Body: c.msg.own(), Identity: c.identity, Forwards: c.asks != nil,
 	}
 }
 

@@ -26,6 +26,8 @@ type storedMeta struct {
 	Client   string      `json:"client,omitempty"`
 	Reply    *replyWish  `json:"reply,omitempty"` // nil: the answer is discarded
 	Header   [][2]octets `json:"header,omitempty"`
+	Answer   *answerWish `json:"answer,omitempty"` // nil: the answer goes nowhere
+	To       octets      `json:"to,omitempty"`     // of an answer: where it goes
 }
 
 const metaVersion = 1
@@ -87,6 +89,7 @@ func (m *storedMeta) append(dst []byte) []byte {
 		{`,"host":`, m.Host},
 		{`,"action":`, m.Action},
 		{`,"client":`, octets(m.Client)},
+		{`,"to":`, m.To},
 	} {
 		if member.value != "" {
 			dst = member.value.append(append(dst, member.name...))
@@ -94,6 +97,9 @@ func (m *storedMeta) append(dst []byte) []byte {
 	}
 	if m.Reply != nil {
 		dst = m.Reply.append(dst)
+	}
+	if m.Answer != nil {
+		dst = m.Answer.append(dst)
 	}
 	for i, f := range m.Header {
 		if i == 0 {

@@ -30,6 +30,13 @@ func TestMetaForm(t *testing.T) {
 			`{"v":1,"soap":"1.1","reply":{"soap":"1.2"}}`,
 		},
 		{
+			"one whose answer goes on, and an answer",
+			storedMeta{V: 1, SOAP: "1.1", To: "http://c/", Answer: &answerWish{
+				SOAP: "1.2", Space: "urn:a", ID: "urn:1", Reply: &answerTarget{Address: "http://c/", Parameters: []answerParameter{{"urn:p", "p", "<p/>"}}}, Fault: &answerTarget{Address: "http://f/"},
+			}},
+			`{"v":1,"soap":"1.1","to":"http://c/","answer":{"soap":"1.2","wsa":"urn:a","id":"urn:1","reply":{"address":"http://c/","parameters":[{"space":"urn:p","local":"p","block":"\u003cp/\u003e"}]},"fault":{"address":"http://f/"}}}`,
+		},
+		{
 			"an empty query",
 			storedMeta{V: 1, SOAP: "1.1", HasQuery: true},
 			`{"v":1,"soap":"1.1","has_query":true}`,

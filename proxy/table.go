@@ -19,6 +19,7 @@ type Table struct {
 	byName   map[string]*route
 	// backends has those that a route leads to, by name.
 	backends map[string]*backend
+	answers  map[string]*route // by which answers to stored messages go on, by name
 	index    index
 	strict   bool     // a route is strict
 	framed   []*route // in list order: routes that a framed exchange can match
@@ -40,7 +41,9 @@ type route struct {
 
 	replyLimits Limits
 	orderBy     keyPlace
-	dedup       *dedup // nil: none
+	dedup       *dedup            // nil: none
+	answers     map[string]*route // of ReplyAt, by origin
+	origin      string            // where answers go by this route; "" for any other
 
 	decode soapcodec.Options // of requests
 	check  soapcodec.Options // of replies
@@ -75,18 +78,23 @@ func Compile(opt TableOptions) (*Table, error) {
 		return nil, err
 	}
 	opt.TrustedProxies = slices.Clone(opt.TrustedProxies)
-	t := &Table{opt: opt, via: "1.1 " + opt.Via, viaField: []string{"1.1 " + opt.Via}, byName: make(map[string]*route, len(opt.Routes)), backends: map[string]*backend{}}
+	t := &Table{opt: opt, via: "1.1 " + opt.Via, viaField: []string{"1.1 " + opt.Via}, byName: make(map[string]*route, len(opt.Routes)), backends: map[string]*backend{}, answers: map[string]*route{}}
 
 	// Routes that share a Backend share its compiled form, and so its policy's state.
 	backends := map[*Backend]*backend{}
+	compile := func(b *Backend) *backend {
+		c := backends[b]
+		if c == nil {
+			c = compileBackend(b)
+			backends[b] = c
+		}
+		return c
+	}
 	var ordered []*route
 	for i := range opt.Routes {
-		b := backends[opt.Routes[i].Backend]
-		if b == nil {
-			b = compileBackend(opt.Routes[i].Backend)
-			backends[opt.Routes[i].Backend] = b
-		}
+		b := compile(opt.Routes[i].Backend)
 		r := compileRoute(opt.Routes[i], i, b)
+		t.compileAnswers(r, compile)
 		t.byName[r.Name] = r
 		t.strict = t.strict || r.Strict
 		t.backends[b.Name] = b

@@ -107,9 +107,8 @@ type burial struct {
 
 type deadEntry struct {
 	Entry
-	same  *[16]byte       // key of Message.Identity, nil for none
-	after Fate            // Message.After
-	mark  []AttemptRecord // what the message starts with when it is replayed
+	same *[16]byte       // key of Message.Identity, nil for none
+	mark []AttemptRecord // what the message starts with when it is replayed
 }
 
 // bury adds a dead letter to the index.
@@ -131,7 +130,7 @@ func (q *Queue) bury(d *DeadLetter, size int) {
 	if !d.Identity.IsZero() {
 		q.ids.set(&d.Identity, d.ID, d.Route, FateDead)
 	}
-	q.buried.byID[d.ID] = &deadEntry{same: d.key(), after: d.After, Entry: Entry{
+	q.buried.byID[d.ID] = &deadEntry{same: d.key(), Entry: Entry{
 		ID: d.ID, Route: d.Route, Destination: d.Destination, Lane: d.Lane, Operation: d.Operation,
 		State: StateDead, Accepted: d.Accepted, Died: d.Died, Size: size, Attempts: n,
 		Reason: d.Reason, Text: d.Text, Stops: d.Stops,

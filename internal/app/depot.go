@@ -190,17 +190,30 @@ func queueRoutes(cfg *config.Config, has map[string]bool) (routes []queue.Route,
 			AtMostOnce: r.Stores() && r.Assurance == config.AtMostOnce,
 			StopOnDead: r.OnDead == config.OnDeadStop, Closed: !r.Stores(),
 		})
-		if known[name] {
-			continue
+		dests = destination(dests, known, name, b)
+		// The answers of the route have circuits of their own, one for each place.
+		for _, n := range r.ReplyNodes() {
+			routes = append(routes, queue.Route{
+				Name: proxy.AnswerRoute(r.Name, n.Origin()), Destination: n.Origin(), Retry: retryPolicy(&r.Retry),
+				AtMostOnce: r.Assurance == config.AtMostOnce,
+			})
+			dests = destination(dests, known, n.Origin(), cfg.ReplyBackend(n))
 		}
-		known[name] = true
-		dests = append(dests, queue.Destination{
-			Name: name, Failures: int(b.Outlier.Failures),
-			Initial: time.Duration(b.Probe.Initial), Max: time.Duration(b.Probe.Max),
-			Parallel: min(maxParallel, countOr(b.MaxConnections, maxParallel), countOr(b.MaxConcurrency, maxParallel)),
-		})
 	}
 	return routes, dests
+}
+
+// destination appends a backend, unless it is known.
+func destination(dests []queue.Destination, known map[string]bool, name string, b *config.Backend) []queue.Destination {
+	if known[name] {
+		return dests
+	}
+	known[name] = true
+	return append(dests, queue.Destination{
+		Name: name, Failures: int(b.Outlier.Failures),
+		Initial: time.Duration(b.Probe.Initial), Max: time.Duration(b.Probe.Max),
+		Parallel: min(maxParallel, countOr(b.MaxConnections, maxParallel), countOr(b.MaxConcurrency, maxParallel)),
+	})
 }
 
 // quota is what may wait of a route, 0 for no bound.
@@ -362,7 +375,7 @@ func (p *depot) Enqueue(ctx context.Context, m *proxy.Stored) (proxy.Receipt, er
 	}
 	receipt, err := s.put(ctx, &queue.Message{
 		ID: m.ID, Route: m.Route, Destination: m.Backend, Lane: m.Lane, Operation: m.Operation,
-		Accepted: m.Accepted, Meta: m.Meta, Body: m.Body,
+		Accepted: m.Accepted, Meta: m.Meta, Body: m.Body, Forwards: m.Forwards,
 	}, m.Identity)
 	switch {
 	case err == nil:
@@ -430,6 +443,9 @@ func (p *depot) Deliver(ctx context.Context, d *queue.Delivery) queue.Outcome {
 	}
 	if k := r.Kept; k != nil {
 		o.Keep = &queue.Reply{Meta: k.Meta, Body: k.Body, Until: k.Until}
+	}
+	if m := r.Next; m != nil {
+		o.Next = &queue.Message{Route: m.Route, Destination: m.Backend, Operation: m.Operation, Meta: m.Meta, Body: m.Body}
 	}
 	return o
 }

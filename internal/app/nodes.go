@@ -95,6 +95,9 @@ func poolKey(r *config.Route) string {
 	return "routes." + r.Name + ".to"
 }
 
+// replyKey is the key of the backend of a place that answers may be sent to.
+func replyKey(n config.NodeURL) string { return "replies." + n.Origin() }
+
 // buildPools makes a pool for each backend of cfg, or takes that of old when
 // nothing about it has changed. On an error nothing that it made is left open.
 func buildPools(cfg *config.Config, old pools) (pools, config.Problems) {
@@ -106,6 +109,11 @@ func buildPools(cfg *config.Config, old pools) (pools, config.Problems) {
 		r := &cfg.Routes[i]
 		if name, backend := cfg.BackendOf(r); r.Backend == "" {
 			b.add(poolKey(r), name, backend)
+		}
+		for _, n := range r.ReplyNodes() {
+			if b.made[replyKey(n)] == nil { // routes may share it
+				b.add(replyKey(n), n.Origin(), cfg.ReplyBackend(n))
+			}
 		}
 	}
 	if len(b.problems) > 0 {

@@ -16,6 +16,9 @@ func tableOptions(cfg *config.Config, pools pools, guards guards) proxy.TableOpt
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
 		p := route(r, pools[poolKey(r)].backend)
+		for _, n := range r.ReplyNodes() {
+			p.ReplyAt = append(p.ReplyAt, pools[replyKey(n)].backend)
+		}
 		p.Guard = guards.of(r.Name)
 		opt.Routes = append(opt.Routes, p)
 	}
@@ -55,8 +58,9 @@ func route(r *config.Route, backend *proxy.Backend) proxy.Route {
 		p.StoreMaybe = r.Assurance == config.AtLeastOnce
 	}
 	p.OrderBy = key(&r.OrderBy)
-	if r.Reply == config.ReplyStore {
-		p.KeepReplies, p.ReplyKeep = true, r.ReplyKeep.Or(-1)
+	p.KeepReplies, p.ReplyTo = r.Reply == config.ReplyStore, r.Reply == config.ReplyTo
+	if p.KeepReplies || p.ReplyTo {
+		p.ReplyKeep = r.ReplyKeep.Or(-1)
 	}
 	if d := r.Dedup; d != nil {
 		p.Dedup = &proxy.Dedup{By: key(&d.By.Key), Window: time.Duration(d.Window)}
