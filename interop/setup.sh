@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Installs and builds the peers of the interoperability tests on Debian: PHP, zeep,
-# suds, SOAP::Lite, gSOAP and npm soap, and xmllint and xmlsec1 as second opinions. May be run again at any
+# suds, SOAP::Lite, gSOAP and npm soap, xmllint and xmlsec1 as second opinions, and what the fault lab injects errors with. May be run again at any
 # time. Needs root when a Debian package is missing, and node with npm in any case.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-packages=(php-cli php-soap python3-zeep python3-xmlsec python3-suds libsoap-lite-perl gsoap libgsoap-dev gcc libc6-dev libxml2-utils xmlsec1)
+packages=(php-cli php-soap python3-zeep python3-xmlsec python3-suds libsoap-lite-perl gsoap libgsoap-dev gcc libc6-dev libxml2-utils xmlsec1 strace e2fsprogs)
 missing=()
 for package in "${packages[@]}"; do
 	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")

@@ -2,6 +2,7 @@ package faultlab
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -124,7 +125,7 @@ type lab struct {
 
 	durability string // of the store; strict if empty
 	onFailure  string // degrade if empty
-	minFree    string // 16MiB if empty
+	keys       string // the file with the keys of the store; empty = it is in clear
 }
 
 // newLab returns a lab whose store is in a directory of this machine's disk.
@@ -201,9 +202,9 @@ func (l *lab) write(plans ...plan) {
 	fmt.Fprintf(&b, `admin: {address: "127.0.0.1:0"}
 log: {level: info, format: json}
 drain: 5s
-store: {dir: %q, min_free: %s, durability: %s, on_failure: %s}
+store: {dir: %q, min_free: 16MiB, durability: %s, on_failure: %s%s}
 backends:
-`, l.store, cmp.Or(l.minFree, "16MiB"), cmp.Or(l.durability, "strict"), cmp.Or(l.onFailure, "degrade"))
+`, l.store, cmp.Or(l.durability, "strict"), cmp.Or(l.onFailure, "degrade"), l.encryption())
 	for _, p := range plans {
 		probe := ", probe: {initial: 100ms, max: 500ms}"
 		if p.sync {
@@ -216,6 +217,33 @@ backends:
 		fmt.Fprintf(&b, "  - {name: %s, match: %s, backend: %s%s}\n", p.name, p.match(), p.name, p.settings())
 	}
 	if err := os.WriteFile(l.file, []byte(b.String()), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lab) encryption() string {
+	if l.keys == "" {
+		return ""
+	}
+	return fmt.Sprintf(", encryption_key: %q", "file:"+l.keys)
+}
+
+// newKey puts a key above those that the store has.
+func (l *lab) newKey() {
+	l.t.Helper()
+	old, err := os.ReadFile(l.keys)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		l.t.Fatal(err)
+	}
+	var key [32]byte
+	for i := range key {
+		key[i] = byte(l.rnd.Uint32())
+	}
+	fresh := l.keys + ".new"
+	if err := os.WriteFile(fresh, fmt.Appendf(nil, "%x\n%s", key, old), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.Rename(fresh, l.keys); err != nil {
 		l.t.Fatal(err)
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -47,6 +49,11 @@ func newStorm(t *testing.T) *storm {
 		d = mountDisk(t, 768<<20)
 	}
 	s := &storm{lab: newLabOn(t, d)}
+	if s.seed%2 == 0 { // by turns encrypted and in clear
+		s.keys = filepath.Join(s.dir, "store.key")
+		s.newKey()
+		t.Log("the store is encrypted")
+	}
 	s.plans = kinds()
 	for i := range s.plans {
 		n := newBackend(t, s.rec, s.seed+uint64(i), s.plans[i].name)
@@ -216,6 +223,8 @@ func everything() []fault {
 	return append(
 		all,
 		fault{"stop, orderly", nil, func(s *storm) { s.stop(); s.start() }},
+		fault{"reload, asked for", nil, func(s *storm) { s.reload(s.hangUp) }},
+		fault{"reload, key", withoutKey, func(s *storm) { s.reload(s.newKey) }},
 		fault{"frozen, gateway", withoutFreezing, (*storm).freezeGateway},
 		fault{"frozen, backend", nil, (*storm).freezeBackend},
 		fault{"disk, full", withoutDisk, func(s *storm) { s.fillDisk(spare) }},
@@ -231,6 +240,33 @@ func withoutDisk(s *storm) string {
 		return noDisk()
 	}
 	return ""
+}
+
+func withoutKey(s *storm) string {
+	if s.keys == "" {
+		return "the store is in clear; it is encrypted when the seed is even"
+	}
+	return ""
+}
+
+func (s *storm) hangUp() {
+	if err := s.gw.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// reload changes files that the gateway watches, and waits until it has seen it.
+func (s *storm) reload(change func()) {
+	if err := s.gw.awaitReady(); err != nil {
+		s.t.Fatal(err)
+	}
+	seen := s.gw.log.await(`"msg":"reloaded"`)
+	change()
+	select {
+	case <-seen:
+	case <-time.After(patience):
+		s.t.Errorf("the gateway has not noticed that its configuration has changed\n%s", s.gw.tail())
+	}
 }
 
 // disturb makes trouble on the way to some backends.
