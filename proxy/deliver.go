@@ -89,7 +89,10 @@ func (h *Handler) Deliver(ctx context.Context, m *Stored, try Try) (result Deliv
 		return DeliveryResult{Verdict: VerdictDead, Reason: oneLine(err.Error())}
 	}
 	try.PossibleDuplicate = try.PossibleDuplicate || meta.Doubt
-	c.msg.data, c.msg.length, c.version = m.Body, int64(len(m.Body)), meta.version()
+	c.version = meta.version()
+	if c.msg.data, c.msg.length = m.Body, int64(len(m.Body)); m.Blob != nil {
+		c.msg.file, c.msg.length = m.Blob, m.Blob.Size()
+	}
 	c.delivery = soapcodec.Delivery{Attempt: try.Attempt, PossibleDuplicate: try.PossibleDuplicate}
 	req := c.storedRequest(meta, try)
 	if reason := c.aimAnswer(req, string(meta.To)); reason != "" {

@@ -59,8 +59,13 @@ func (c *call) fill(req *Request, node string) error {
 	dec := decoders.Get().(*soapcodec.Decoder)
 	defer decoders.Put(dec)
 	dec.SetOptions(opt)
-	if c.msg.spool != nil {
-		dec.Reset(io.NewSectionReader(c.msg.spool, 0, c.msg.length))
+	if c.msg.file != nil {
+		body, err := c.msg.file.Open()
+		if err != nil {
+			return &SendError{Class: NotSent, Source: true, Err: err}
+		}
+		defer body.Close()
+		dec.Reset(body)
 	} else {
 		dec.ResetBytes(c.msg.data)
 	}

@@ -8,12 +8,12 @@ import (
 )
 
 // message is the body of a request on its way to a node: whole in memory,
-// whole in a spool file, or a stream. open may be called once for each try.
+// whole in a file, or a stream. open may be called once for each try.
 type message struct {
-	also   []interface{ close() } // what a stream reads besides the request's body
+	also   []interface{ close() } // what it reads, or is, besides the request's body
 	data   []byte                 // whole in memory
 	buf    *buffer                // owner of data; nil if the garbage collector is
-	spool  *os.File
+	file   Blob                   // whole in a file
 	stream *stream
 	length int64 // -1 = unknown
 	bound  bool  // goes to no second node: it means something only where its session is
@@ -23,8 +23,8 @@ func (m *message) open() (io.ReadCloser, error) {
 	switch {
 	case m.stream != nil:
 		return m.stream.open()
-	case m.spool != nil:
-		return io.NopCloser(io.NewSectionReader(m.spool, 0, m.length)), nil
+	case m.file != nil:
+		return m.file.Open()
 	}
 	if m.buf != nil {
 		m.buf.retain()
@@ -47,9 +47,6 @@ func (m *message) close() {
 	if m.buf != nil {
 		m.buf.release()
 		m.buf = nil
-	}
-	if m.spool != nil {
-		m.spool.Close()
 	}
 	if m.stream != nil {
 		m.stream.shut()

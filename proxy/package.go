@@ -192,7 +192,7 @@ func (c *call) fillPackage(req *Request, opt soapcodec.Options) error {
 		m.edits = true
 		return m
 	}
-	if c.msg.stream == nil && c.msg.spool == nil {
+	if c.msg.stream == nil && c.msg.file == nil {
 		dec := decoders.Get().(*soapcodec.Decoder)
 		defer decoders.Put(dec)
 		m := edit(dec).fromBytes(c.msg.data, c.ct)

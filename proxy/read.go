@@ -250,7 +250,9 @@ func (c *call) pour(out io.Reader, whole bool, dec *soapcodec.Decoder) error {
 	if err != nil {
 		return c.messageError(err, dec)
 	}
-	c.msg.spool, c.msg.length = f, n
+	s := &spoolFile{f, n}
+	c.msg.also = append(c.msg.also, s)
+	c.msg.file, c.msg.length = s, n
 	return nil
 }
 

@@ -26,6 +26,34 @@ func newSpool(dir string) (*os.File, error) {
 	return f, nil
 }
 
+// A Blob is a whole message that is in no memory. Its methods may be called from
+// many goroutines.
+type Blob interface {
+	// Size is the number of octets.
+	Size() int64
+	// Open reads all of it; an error of the reader means that the message is
+	// damaged, or can not be read now.
+	Open() (io.ReadCloser, error)
+}
+
+// spoolFile is a Blob in a file of the spool.
+type spoolFile struct {
+	f *os.File
+	n int64
+}
+
+var _ Blob = (*spoolFile)(nil)
+
+// Size implements [Blob].
+func (s *spoolFile) Size() int64 { return s.n }
+
+// Open implements [Blob].
+func (s *spoolFile) Open() (io.ReadCloser, error) {
+	return io.NopCloser(io.NewSectionReader(s.f, 0, s.n)), nil
+}
+
+func (s *spoolFile) close() { s.f.Close() }
+
 // spool reads r to its end into a file. The octets count as checked once it has
 // returned.
 func spool(dir string, r io.Reader) (f *os.File, n int64, err error) {

@@ -21,7 +21,8 @@ type Stored struct {
 	Operation string // local name of the first child of Body
 	Accepted  time.Time
 	Meta      []byte // what Body needs on its way; its form is that of storedMeta
-	Body      []byte // the octets that a node gets
+	Body      []byte // the octets that a node gets; nil where Blob has them
+	Blob      Blob   // those of a message that is not held in memory
 
 	// Identity makes the message a repeat of others; nil if it is one of nothing.
 	Identity *Identity
@@ -85,7 +86,7 @@ func (c *call) enqueue() (*Reply, error) {
 	if c.h.opt.Enqueuer == nil {
 		return nil, ErrStoreBusy
 	}
-	if c.msg.stream != nil || c.msg.spool != nil {
+	if c.msg.stream != nil || c.msg.file != nil {
 		return nil, errNotWhole
 	}
 	lane, err := c.lane()

@@ -18,6 +18,9 @@ const (
 	// ReasonUnknown: the destination may have processed the message, and it is
 	// to be delivered at most once.
 	ReasonUnknown = "outcome-unknown"
+
+	// ReasonDamaged: its body is not what was accepted. Nothing was delivered.
+	ReasonDamaged = "damaged"
 )
 
 // keptAttempts is how many attempts of a message are remembered: the first, the
@@ -71,9 +74,13 @@ func (q *Queue) attempt(run *running, d *destState, it *item) {
 			return
 		}
 	}
-	del.Message = m
+	body := watch(del, m)
 	began := time.Now()
 	o := q.deliv.Deliver(run.work, del)
+	if err := body.failure(); err != nil && o.Verdict != Delivered {
+		q.unsendable(d, it, m, del.Attempt, err)
+		return
+	}
 	q.finish(run, d, it, m, del.Attempt, o, time.Since(began))
 }
 
@@ -394,7 +401,7 @@ func (q *Queue) burial(d *destState, it *item, m *Message, reason, text string, 
 	q.mu.Lock()
 	recorded := it.recorded()
 	q.opt.Observer.Died(it.route.name, reason)
-	q.bury(dead, len(m.Body)) // before the lane moves on
+	q.bury(dead, m.Size()) // before the lane moves on
 	q.end(d, it)
 	q.mu.Unlock()
 	q.remove(it, recorded)

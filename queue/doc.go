@@ -54,6 +54,15 @@
 //	store.dir/store.json   id, epoch, whether the last stop was clean, format
 //	store.dir/jetstream/   GW_IN_00 (accepted messages), GW_DEAD, GW_STATE, GW_ANSWER
 //	store.dir/damaged-*/   files that were found damaged, as they were; nothing here reads or removes them
+//	store.dir/blobs/       bodies of more than 1 MiB, a file each; records claim them
+//
+// # Bodies
+//
+// A body of up to 1 MiB stands in the record of its message, compressed (RFC 8878)
+// from 16 KiB on where that makes it smaller. A larger one is a [Blob], a file that
+// is durable before its record is: the record has its name, length and checksum.
+// Nothing ever holds it in memory. The checksum of what goes to a destination is
+// compared while it goes, and the last octets go only if it is right.
 //
 // # Concurrency
 //

@@ -31,6 +31,7 @@ type Embedded struct {
 	info     Info
 	keys     keyring
 	trim     *trimmer
+	blobs    *blobDir
 	opened   uint64 // last sequence of the log when it was opened
 
 	used     atomic.Int64 // octets of all streams, as last told, plus what came since
@@ -171,6 +172,11 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	s.commit.seal = func(r record) (record, error) { return s.js.keys.Load().sealRecord(r) }
 	s.commit.durable.Store(logInfo.State.Last)
 	s.messages.Store(int64(logInfo.State.Messages))
+	eachSynced := disk == nil || o.Durability == Strict // else within idleSync, with all the rest
+	if s.blobs, err = openBlobs(dir, eachSynced, s.roomForBlob, s.js.keys.Load, o.Log); err != nil {
+		return nil, fmt.Errorf("queue: %s: %w", blobsName, err)
+	}
+	s.blobs.doubt.Store(check.found > 0 || len(check.remade) > 0)
 	if s.trim, err = openTrimmer(s, logInfo); err != nil {
 		return nil, err
 	}
@@ -178,7 +184,12 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 		return nil, err
 	}
 	s.opened = s.commit.durable.Load()
-	s.commit.stored = func(j *job) { s.trim.stored(j.seq, j.rec.subject) }
+	s.commit.stored = func(j *job) {
+		s.trim.stored(j.seq, j.rec.subject)
+		if b, ok := j.msg.Blob.(*storedBlob); ok {
+			s.blobs.refs.logged(j.seq, b.name)
+		}
+	}
 	s.run.Go(s.commit.run)
 	s.run.Go(s.trim.run)
 	s.run.Go(s.keys.run)
@@ -291,18 +302,28 @@ func (s *Embedded) Put(ctx context.Context, m *Message) (uint64, error) {
 	if err := s.usable(); err != nil {
 		return 0, err
 	}
+	blob, err := s.blobs.take(m, inlineMost)
+	if err != nil {
+		return 0, err
+	}
+	seq, err := s.put(ctx, m)
+	if err != nil && blob != "" && !errors.Is(err, ErrUnknown) {
+		s.blobs.release(blob)
+	}
+	return seq, err
+}
+
+// put appends the record of m, whose body is where its record wants it.
+func (s *Embedded) put(ctx context.Context, m *Message) (uint64, error) {
 	header, data, err := encodeMessage(m)
 	if err != nil {
 		return 0, err
 	}
 	rec := record{s.js.keys.Load().logSubject(m.Destination), headerMessage, header, data}
 	size := s.sizeOf(&rec)
-	limit, free := s.limit, s.opt.MinFree
-	if m.After != FateWaiting { // it must not stop what drains the store
-		limit, free = s.opt.MaxBytes, free/2
-	}
-	if s.used.Load()+int64(size) > limit {
-		return 0, fmt.Errorf("%w: %d octets of %d are used", ErrFull, s.used.Load(), s.opt.MaxBytes)
+	limit, free := s.bounds(m)
+	if err := s.roomFor(int64(size), limit); err != nil {
+		return 0, err
 	}
 	if err := s.roomOnDisk(free); err != nil {
 		return 0, err
@@ -320,6 +341,48 @@ func (s *Embedded) Put(ctx context.Context, m *Message) (uint64, error) {
 		return 0, err
 	}
 	return j.seq, nil
+}
+
+// roomFor refuses when so many octets more would be more than limit.
+func (s *Embedded) roomFor(size, limit int64) error {
+	if used := s.used.Load() + s.blobs.octets.Load(); used+size > limit {
+		return fmt.Errorf("%w: %d octets of %d are used", ErrFull, used, s.opt.MaxBytes)
+	}
+	return nil
+}
+
+// bounds are how much the store may hold with m, and how much of the disk must
+// stay free.
+func (s *Embedded) bounds(m *Message) (limit, free int64) {
+	if m != nil && m.After != FateWaiting { // it must not stop what drains the store
+		return s.opt.MaxBytes, s.opt.MinFree / 2
+	}
+	return s.limit, s.opt.MinFree
+}
+
+// roomForBlob refuses when so many octets more of the body of m would be too many;
+// m is nil where it is not known.
+func (s *Embedded) roomForBlob(size int64, m *Message) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	limit, free := s.bounds(m)
+	if err := s.roomFor(size, limit); err != nil {
+		return err
+	}
+	if free > 0 {
+		free += size
+	}
+	return s.roomOnDisk(free)
+}
+
+// NewBlob implements [Store].
+func (s *Embedded) NewBlob(size int64) (BlobWriter, error) {
+	w, err := s.blobs.create(size, nil)
+	if err != nil {
+		return nil, err // no typed nil
+	}
+	return w, nil
 }
 
 // roomOnDisk refuses when less than so much of the filesystem is free. It looks at
@@ -369,25 +432,50 @@ func (s *Embedded) bury(ctx context.Context, d *DeadLetter) error {
 	if err != nil {
 		return err
 	}
-	header, data, err := encodeDead(d)
+	m := *d.Message
+	blob, err := s.blobs.take(&m, maxData)
 	if err != nil {
 		return err
 	}
-	rec := record{subjectDead + token, headerDead, header, data}
-	size := s.sizeOf(&rec)
-	if s.used.Load()+int64(size) > s.opt.MaxBytes {
-		return fmt.Errorf("%w: %d octets of %d are used", ErrFull, s.used.Load(), s.opt.MaxBytes)
-	}
-	_, err = s.js.get(streamDead, 0, rec.subject)
-	fresh := errors.Is(err, ErrNotFound)
-	if err := s.commit.do(ctx, &job{rec: rec, size: size, urgent: true}); err != nil {
+	own := *d
+	own.Message = &m
+	replaces, err := s.buryRecord(ctx, subjectDead+token, &own)
+	if err != nil {
+		if blob != "" && !errors.Is(err, ErrUnknown) {
+			s.blobs.release(blob)
+		}
 		return err
 	}
-	s.used.Add(int64(size))
-	if !fresh {
-		return s.js.forget(streamDead, subjectDead+token, 1)
+	if replaces {
+		if err := s.js.forget(streamDead, subjectDead+token, 1); err != nil {
+			return err
+		}
+	}
+	if old, gone := s.blobs.refs.buried(d.ID, blob); gone {
+		s.blobs.remove(old)
 	}
 	return nil
+}
+
+// buryRecord keeps a dead letter whose body is where its record wants it, and
+// reports whether there is an older one.
+func (s *Embedded) buryRecord(ctx context.Context, subject string, d *DeadLetter) (replaces bool, err error) {
+	header, data, err := encodeDead(d)
+	if err != nil {
+		return false, err
+	}
+	rec := record{subject, headerDead, header, data}
+	size := s.sizeOf(&rec)
+	if err := s.roomFor(int64(size), s.opt.MaxBytes); err != nil {
+		return false, err
+	}
+	_, err = s.js.get(streamDead, 0, rec.subject)
+	replaces = !errors.Is(err, ErrNotFound)
+	if err := s.commit.do(ctx, &job{rec: rec, size: size, urgent: true}); err != nil {
+		return replaces, err
+	}
+	s.used.Add(int64(size))
+	return replaces, nil
 }
 
 // Unbury implements [Store].
@@ -405,7 +493,7 @@ func (s *Embedded) Unbury(ctx context.Context, ids ...string) error {
 	}
 	s.keys.renew.RLock()
 	defer s.keys.renew.RUnlock()
-	return s.commit.do(ctx, &job{urgent: true, call: func() error {
+	err := s.commit.do(ctx, &job{urgent: true, call: func() error {
 		for _, subject := range subjects {
 			if err := s.js.forget(streamDead, subject, 0); err != nil {
 				return err
@@ -414,6 +502,15 @@ func (s *Embedded) Unbury(ctx context.Context, ids ...string) error {
 		s.trim.poke() // room was made
 		return nil
 	}})
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if name, gone := s.blobs.refs.unburied(id); gone {
+			s.blobs.remove(name)
+		}
+	}
+	return nil
 }
 
 // SaveAttempts implements [Store].
@@ -605,7 +702,7 @@ func (s *Embedded) Sync(ctx context.Context) error {
 // Info implements [Store].
 func (s *Embedded) Info() Info {
 	i := s.info
-	i.Messages, i.Bytes = uint64(max(0, s.messages.Load())), uint64(max(0, s.used.Load()))
+	i.Messages, i.Bytes = uint64(max(0, s.messages.Load())), uint64(max(0, s.used.Load()+s.blobs.octets.Load()))
 	return i
 }
 

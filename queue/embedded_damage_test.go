@@ -63,7 +63,7 @@ type contents struct {
 func readAll(t *testing.T, s *Embedded, n int) (c contents) {
 	t.Helper()
 	ids := map[string]bool{}
-	err := s.Scan(t.Context(), func(seq uint64, m *Message, _ int) error {
+	err := s.Scan(t.Context(), func(seq uint64, m *Message, _ int64) error {
 		got, err := s.Get(seq)
 		if err == nil && got.ID != m.ID {
 			err = fmt.Errorf("message %s under the number of %s", got.ID, m.ID)
@@ -319,10 +319,10 @@ func TestStartBlockGone(t *testing.T) {
 				o := testOptions(t, dir)
 				o.Durability = Relaxed
 				s := openStore(t, o)
-				const n = 14
+				const n = 28
 				for i := range n {
 					m := plain(i)
-					m.Body = bytes.Repeat([]byte{'a' + byte(i)}, 2<<20)
+					m.Body = noise(inlineMost - i)
 					if st.stream == streamLog {
 						put(t, s, m)
 					} else if err := s.Bury(t.Context(), &DeadLetter{Message: m, Died: time.Now()}); err != nil {
@@ -348,7 +348,7 @@ func TestStartBlockGone(t *testing.T) {
 				left := 0
 				if st.stream == streamLog {
 					left = len(scanSeqs(t, s))
-				} else if err := s.ScanDead(t.Context(), func(*DeadLetter, int) error { left++; return nil }); err != nil {
+				} else if err := s.ScanDead(t.Context(), func(*DeadLetter, int64) error { left++; return nil }); err != nil {
 					t.Fatal(err)
 				}
 				if left >= n || left < n/2 {

@@ -63,7 +63,7 @@ func TestLock(t *testing.T) {
 // TestIdentityRefused: what is not understood is refused and left as it is.
 func TestIdentityRefused(t *testing.T) {
 	for name, text := range map[string]string{
-		"newer":     `{"format": 3, "id": "x", "epoch": 7}`,
+		"newer":     `{"format": 4, "id": "x", "epoch": 7}`,
 		"not JSON":  `{"format": 1, "id":`,
 		"empty":     ``,
 		"no format": `{"id": "x"}`,
@@ -188,7 +188,7 @@ func TestFull(t *testing.T) {
 	o.MaxBytes = 2 << 20
 	s := openStore(t, o)
 	m := message(1)
-	m.Body = make([]byte, 20<<10)
+	m.Body = noise(20 << 10)
 	var seqs []uint64
 	var err error
 	for range 200 {
@@ -232,7 +232,7 @@ func TestFullByServer(t *testing.T) {
 	s := openStore(t, o)
 	s.limit = 1 << 40 // ours does not see it coming
 	m := message(1)
-	m.Body = make([]byte, 100<<10)
+	m.Body = noise(100 << 10)
 	n, refused := 0, 0
 	for range 30 {
 		if _, err := s.Put(t.Context(), m); err == nil {
@@ -687,7 +687,7 @@ func TestDeadTwice(t *testing.T) {
 		}
 	}
 	var got []string
-	if err := s.ScanDead(t.Context(), func(d *DeadLetter, _ int) error { got = append(got, d.Reason); return nil }); err != nil || !slices.Equal(got, []string{"newer"}) {
+	if err := s.ScanDead(t.Context(), func(d *DeadLetter, _ int64) error { got = append(got, d.Reason); return nil }); err != nil || !slices.Equal(got, []string{"newer"}) {
 		t.Errorf("ScanDead: got %q, %v, want the newer one", got, err)
 	}
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -188,6 +189,9 @@ func (r *keyring) census() error {
 		if m.sealed != "" && !inClear(m.subject) {
 			left[m.sealed]++
 		}
+		if c := claimed(&m); c != nil {
+			left[cmp.Or(c.key, noKey)]++ // its file stays as it was written
+		}
 		return nil
 	}
 	for _, name := range []string{streamLog, streamDead, streamState, streamReply} {
@@ -215,20 +219,35 @@ func (r *keyring) census() error {
 	return nil
 }
 
+// claimed is what a record claims, nil for nothing.
+func claimed(m *scanned) *claim {
+	if _, body, err := decodeHead(m.header(headerMessage)); err == nil {
+		return body.blob
+	}
+	if h, err := decodeDeadHead(m.header(headerDead)); err == nil {
+		return h.body.blob
+	}
+	return nil
+}
+
 // stale says whether a record was sealed with another key than the one in use.
 func (r *keyring) stale(sealed string) bool {
 	use := r.s.js.keys.Load()
 	return sealed != "" && (use.Sealing() && sealed != use.ID() || !use.Sealing() && sealed != noKey)
 }
 
+// staleBody is stale for a body that is a file; c is nil for one that is not.
+func (r *keyring) staleBody(c *claim) bool {
+	return c != nil && r.stale(cmp.Or(c.key, noKey))
+}
+
 // renewDead seals dead letters anew.
 func (r *keyring) renewDead() error {
 	var ids []string
 	err := r.s.js.heads(r.ctx, streamDead, 1, func(m scanned) error {
-		if r.stale(m.sealed) {
-			if d, _, err := decodeDead(m.header(headerDead), nil); err == nil {
-				ids = append(ids, d.ID)
-			}
+		h, err := decodeDeadHead(m.header(headerDead))
+		if err == nil && (r.stale(m.sealed) || r.staleBody(h.body.blob)) {
+			ids = append(ids, h.ID)
 		}
 		return nil
 	})
@@ -243,6 +262,9 @@ func (r *keyring) renewDead() error {
 			}
 			if err != nil {
 				return err
+			}
+			if b, ok := d.Blob.(*storedBlob); ok && r.staleBody(&b.claim) {
+				d.Blob = struct{ Blob }{b} // as one from elsewhere it is copied, and the copy is sealed anew
 			}
 			return r.s.bury(r.ctx, d)
 		}); err != nil {

@@ -141,7 +141,7 @@ func (t *trimmer) pay(last bool) error {
 	for _, o := range due {
 		delete(d.seqs, o.seq)
 		if t.gone.add(o.seq) {
-			t.dirty[o.seq/chunkBits] = true
+			t.finished(o.seq)
 			t.between++
 		}
 	}

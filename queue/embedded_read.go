@@ -184,7 +184,7 @@ func (r *scanned) place(reply string) (delivery uint64, err error) {
 
 // Scan implements [Store]. What is missing in the log without having been
 // removed is reported to the observer and the log, and taken as removed from then on.
-func (s *Embedded) Scan(ctx context.Context, f func(seq uint64, m *Message, size int) error) error {
+func (s *Embedded) Scan(ctx context.Context, f func(seq uint64, m *Message, size int64) error) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
@@ -207,12 +207,16 @@ func (s *Embedded) Scan(ctx context.Context, f func(seq uint64, m *Message, size
 			s.trim.again(r.seq) // noted as removed, but a crash came before the deed
 			return nil
 		}
-		m, meta, err := decodeHead(r.header(headerMessage))
+		m, body, err := decodeHead(r.header(headerMessage))
 		if err != nil { // let the caller see it: Get tells more
 			s.opt.Log.Error("a message of the log can not be read", "seq", r.seq, "err", err)
-			m, meta = &Message{}, 0
+			m, body = &Message{}, form{}
+			s.blobs.doubt.Store(true)
 		}
-		return f(r.seq, m, r.size-meta)
+		if body.blob != nil && r.seq <= s.opened {
+			s.blobs.refs.foundInLog(r.seq, body.blob.name)
+		}
+		return f(r.seq, m, body.size(r.size-body.meta))
 	})
 	if err != nil && err != stop { //nolint:errorlint // our own value, never wrapped
 		return err
@@ -221,7 +225,17 @@ func (s *Embedded) Scan(ctx context.Context, f func(seq uint64, m *Message, size
 		s.trim.missing(next, last)
 	}
 	s.trim.scanned(old)
+	s.known(true, false)
 	return nil
+}
+
+// known notes that all records of the log, or all dead letters, were read; once
+// both were, bodies that none of them claims are removed. A tool that only
+// inspects removes nothing.
+func (s *Embedded) known(log, dead bool) {
+	if s.blobs.refs.read(log, dead) && !s.opt.Inspect {
+		s.blobs.sweep()
+	}
 }
 
 // Get implements [Store].
@@ -247,25 +261,36 @@ func (s *Embedded) Get(seq uint64) (*Message, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: sequence %d: %w", ErrCorrupt, seq, err)
 	}
-	return m, nil
+	return bound(m, s.blobs), nil
 }
 
 // ScanDead implements [Store].
-func (s *Embedded) ScanDead(ctx context.Context, f func(d *DeadLetter, size int) error) error {
+func (s *Embedded) ScanDead(ctx context.Context, f func(d *DeadLetter, size int64) error) error {
 	if err := s.usable(); err != nil {
+		return err
+	}
+	before, err := s.js.info(streamDead)
+	if err != nil {
 		return err
 	}
 	type entry struct {
 		d    *DeadLetter
-		size int
+		size int64
 	}
 	all := make(map[string]entry) // the latest of each: a crash can leave the one before it
-	err := s.js.heads(ctx, streamDead, 1, func(r scanned) error {
-		d, whole, err := decodeDead(r.header(headerDead), nil)
-		if err == nil && !whole { // so many attempts that they are in the data
+	seen := uint64(0)
+	err = s.js.heads(ctx, streamDead, 1, func(r scanned) error {
+		seen++
+		h, err := decodeDeadHead(r.header(headerDead))
+		if err == nil {
+			s.blobs.refs.foundDead(h.ID, h.body.claimed())
+		} else {
+			s.blobs.doubt.Store(true)
+		}
+		if err == nil && h.attempts == "" { // so many that they are in the data
 			var full *DeadLetter
-			if full, err = s.Dead(d.ID); err == nil {
-				d.Attempts = full.Attempts
+			if full, err = s.Dead(h.ID); err == nil {
+				h.Attempts = full.Attempts
 			} else if errors.Is(err, ErrNotFound) {
 				return nil
 			}
@@ -274,12 +299,16 @@ func (s *Embedded) ScanDead(ctx context.Context, f func(d *DeadLetter, size int)
 			s.opt.Log.Error("a dead letter can not be read", "subject", r.subject, "err", err)
 			return nil
 		}
-		all[d.ID] = entry{d, bodyOfDead(r.header(headerDead))}
+		all[h.ID] = entry{h.DeadLetter, h.size()}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	if seen < before.State.Messages { // the server passes over a damaged record in silence
+		s.blobs.doubt.Store(true)
+	}
+	s.known(false, true)
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -308,9 +337,10 @@ func (s *Embedded) Dead(id string) (*DeadLetter, error) {
 	if data == nil {
 		data = []byte{}
 	}
-	d, _, err := decodeDead(r.Header.Get(headerDead), data)
+	d, err := decodeDead(r.Header.Get(headerDead), data)
 	if err != nil {
 		return nil, fmt.Errorf("%w: dead letter %s: %w", ErrCorrupt, cut(id, 100), err)
 	}
+	bound(d.Message, s.blobs)
 	return d, nil
 }

@@ -64,8 +64,8 @@ func (s *Embedded) KeepReply(ctx context.Context, r *Reply) error {
 	subject := subjectReply + strconv.FormatInt(hour, 10) + "." + token
 	rec := record{subject, headerReply, header, data}
 	size := s.sizeOf(&rec)
-	if s.used.Load()+int64(size) > s.opt.MaxBytes {
-		return fmt.Errorf("%w: %d octets of %d are used", ErrFull, s.used.Load(), s.opt.MaxBytes)
+	if err := s.roomFor(int64(size), s.opt.MaxBytes); err != nil {
+		return err
 	}
 	if err := s.roomOnDisk(s.opt.MinFree / 2); err != nil {
 		return err

@@ -42,6 +42,7 @@ type trimmer struct {
 	measure            bool               // something made room
 	inherited, revived seqSet             // noted as finished in an earlier run; of these, found in the log all the same
 	debts              debts
+	bodies             []uint64 // finished messages whose body is a file that goes once that is noted
 
 	// Of the goroutine in run only:
 	noted     mark
@@ -137,6 +138,7 @@ func (t *trimmer) report(from, to uint64) {
 		}
 		t.s.opt.Log.Error("messages are missing in the log though nothing removed them", "from", from, "to", end)
 		t.s.opt.Observer.Gap(from, end)
+		t.s.blobs.doubt.Store(true)
 		from = end + 1
 	}
 }
@@ -177,7 +179,7 @@ func (t *trimmer) remove(seqs []uint64) {
 			continue
 		}
 		if seq >= t.floor && seq <= top && t.gone.add(seq) {
-			t.dirty[seq/chunkBits] = true
+			t.finished(seq)
 			n++
 		}
 	}
@@ -186,6 +188,14 @@ func (t *trimmer) remove(seqs []uint64) {
 	if n > 0 {
 		t.s.messages.Add(-int64(n))
 		t.poke()
+	}
+}
+
+// finished takes up that a message is noted as gone. It must be called with mu held.
+func (t *trimmer) finished(seq uint64) {
+	t.dirty[seq/chunkBits] = true
+	if t.s.blobs.refs.inTheLog(seq) {
+		t.bodies = append(t.bodies, seq)
 	}
 }
 
@@ -282,7 +292,7 @@ func (t *trimmer) pass(last bool) error {
 	t.advance()
 	var chunks map[uint64][]byte
 	var cuts map[string]uint64
-	var single []uint64
+	var single, bodies []uint64
 	due := last || time.Since(t.removedAt) >= removeEvery
 	if due || len(t.dirty) <= noteMost {
 		chunks = make(map[uint64][]byte, len(t.dirty))
@@ -292,6 +302,7 @@ func (t *trimmer) pass(last bool) error {
 			}
 		}
 		clear(t.dirty)
+		bodies, t.bodies = t.bodies, nil
 	}
 	if due {
 		t.removedAt = time.Now()
@@ -342,6 +353,12 @@ func (t *trimmer) pass(last bool) error {
 		old := t.recorded[k]
 		replace(&old, j)
 		t.recorded[k] = old
+	}
+
+	for _, seq := range bodies { // now that no crash brings their messages back
+		if name, gone := t.s.blobs.refs.leftLog(seq); gone {
+			t.s.blobs.remove(name)
+		}
 	}
 
 	changed, err := t.forgetHours()

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -10,8 +9,8 @@ import (
 	"time"
 )
 
-// Format is the version of the records and of store.json. A store of a higher
-// version is not opened.
+// Format is the version of store.json and the highest one of the records. A store
+// of a higher version is not opened.
 //
 // A record of the log is a JetStream message on gw.in.00.HASH, with a hash of the
 // destination (see logSubject). Its one header is
@@ -39,15 +38,19 @@ import (
 // since 1970, or % for no time; META, BODY and REPLY are lengths in octets. An
 // OPTION is NAME=VALUE, and one that is not known is passed over: first=1 is
 // Message.First, anew=1 Message.Anew, stops=1 is DeadLetter.Stops, same=KEYANDSUM.UNTIL is
-// Message.Identity, forwards=1 is Message.Forwards, after=N is Message.After. What is kept of messages that are gone stands in records of
+// Message.Identity, forwards=1 is Message.Forwards, after=N is Message.After. A record
+// whose body does not stand in it as it is begins with 2
+// in place of 1 and has one option more: zstd=N where the body, of N octets, is
+// compressed (RFC 8878), or blob=NAME.SIZE.CRC where it is the file NAME in blobs/,
+// with .KEY behind it if that is sealed. BODY is what the data has of it. What is kept of messages that are gone stands in records of
 // gw.ids.HOUR, where HOUR is the hour since 1970 before whose end all of it is
 // over, with the route as KEY and knownSize octets for each message. CRC
 // is the CRC-32C, in hexadecimal, of the fields before it and then the data.
-const Format = 1
+const Format = 2
 
 // formatSealed is the version of a store in which something was ever sealed: a
 // program that knows no keys must not open it.
-const formatSealed = 2
+const formatSealed = 3
 
 const (
 	headerMessage = "Gw-Message"
@@ -60,8 +63,9 @@ const (
 	// maxPayload is what the embedded server takes as one message: far below
 	// the 32 MiB at which a record damages the index of its block.
 	maxPayload = 8 << 20
-	// maxData bounds meta and body of a message, so that its dead letter, with
-	// reply and attempts, still fits.
+	// maxData bounds meta and body as they stand in a record, so that the dead
+	// letter, with reply and attempts, still fits. Bodies that are put are far
+	// smaller, see inlineMost; those of format 1 were not.
 	maxData = maxPayload - 512<<10
 	// maxFields bounds the fields of a message as written; the server refuses
 	// headers of 64 KiB and more, and a dead letter adds to them.
@@ -113,8 +117,8 @@ func appendTime(b []byte, t time.Time) []byte {
 	return strconv.AppendInt(append(b, ' '), t.UnixNano(), 10)
 }
 
-func appendMessage(b []byte, m *Message) []byte {
-	b = strconv.AppendInt(b, Format, 10)
+func appendMessage(b []byte, m *Message, version int64) []byte {
+	b = strconv.AppendInt(b, version, 10)
 	for _, s := range [...]string{m.ID, m.Route, m.Destination, m.Lane, m.Operation} {
 		b = appendField(b, s)
 	}
@@ -159,22 +163,26 @@ func isTokenByte(c byte) bool {
 
 // encodeMessage returns the header value and the data of m's record.
 func encodeMessage(m *Message) (header string, data []byte, err error) {
-	if n := len(m.Meta) + len(m.Body); n > maxData {
+	body, err := pack(m)
+	if err != nil {
+		return "", nil, err
+	}
+	if n := len(m.Meta) + len(body.data); n > maxData {
 		return "", nil, fmt.Errorf("%w: %d octets, at most %d", ErrTooLarge, n, maxData)
 	}
-	b := appendMessage(make([]byte, 0, 256), m)
+	b := appendMessage(make([]byte, 0, 256), m, body.version())
 	if len(b) > maxFields {
 		return "", nil, fmt.Errorf("%w: its id, names and lane take %d octets, at most %d", ErrTooLarge, len(b), maxFields)
 	}
-	data = make([]byte, 0, len(m.Meta)+len(m.Body))
-	data = append(append(data, m.Meta...), m.Body...)
+	data = make([]byte, 0, len(m.Meta)+len(body.data))
+	data = append(append(data, m.Meta...), body.data...)
 	if m.First {
 		b = append(b, " first=1"...)
 	}
 	if m.Anew {
 		b = append(b, " anew=1"...)
 	}
-	return seal(m.appendOptions(b), data), data, nil
+	return seal(body.append(m.appendOptions(b)), data), data, nil
 }
 
 // fields reads the fields of a header value from the left; the first error stays.
@@ -289,11 +297,17 @@ func (f *fields) time() time.Time {
 	return time.Unix(0, n).UTC()
 }
 
+// version reads the version of a record, at most most.
+func (f *fields) version(most uint64) {
+	s := f.raw()
+	if v, err := strconv.ParseUint(s, 10, 8); (err != nil || v < recordPlain || v > most) && f.err == nil {
+		f.err = fmt.Errorf("%w: version %q", errFormat, cut(s, 20))
+	}
+}
+
 // message reads what all records of messages begin with.
 func (f *fields) message() (m *Message, meta int) {
-	if v := f.raw(); v != strconv.Itoa(Format) && f.err == nil {
-		f.err = fmt.Errorf("%w: version %q", errFormat, cut(v, 20))
-	}
+	f.version(recordForm)
 	m = &Message{ID: f.text(), Route: f.text(), Destination: f.text(), Lane: f.text(), Operation: f.text(), Accepted: f.time()}
 	return m, f.number()
 }
@@ -321,140 +335,42 @@ func verify(header string, data []byte) error {
 	return nil
 }
 
-// decodeHead reads a message's header value without its data, of which meta
-// octets are Meta: neither Meta nor Body is filled in, nor is the checksum
-// compared.
-func decodeHead(header string) (m *Message, meta int, err error) {
+// decodeHead reads a message's header value without its data: neither Meta nor
+// Body is filled in, nor is the checksum compared.
+func decodeHead(header string) (m *Message, body form, err error) {
 	f := fields{rest: header}
-	m, meta = f.message()
-	f.options(m.option)
+	m, body.meta = f.message()
+	f.options(func(name, value string) {
+		m.option(name, value)
+		body.option(name, value)
+	})
 	f.raw() // the checksum
-	return m, meta, f.err
-}
-
-// bodyOfDead is the length of a dead letter's body, by its header value.
-func bodyOfDead(header string) int {
-	f := fields{rest: header}
-	f.message()
-	return f.number()
+	if f.err == nil {
+		f.err = body.err
+	}
+	return m, body, f.err
 }
 
 func decodeMessage(header string, data []byte) (*Message, error) {
 	if err := verify(header, data); err != nil {
 		return nil, err
 	}
-	f := fields{rest: header}
-	m, meta := f.message()
-	f.options(m.option)
-	if f.err != nil {
-		return nil, f.err
+	m, body, err := decodeHead(header)
+	if err != nil {
+		return nil, err
 	}
-	if meta > len(data) {
+	if body.meta > len(data) {
 		return nil, errFormat
 	}
-	m.Meta, m.Body = data[:meta:meta], data[meta:]
-	return m, nil
-}
-
-// encodeDead returns the header value and the data of a dead letter. Reply and
-// text are cut, and of very many attempts the latest are kept: the message
-// itself never is.
-func encodeDead(d *DeadLetter) (header string, data []byte, err error) {
-	m := d.Message
-	if n := len(m.Meta) + len(m.Body); n > maxData {
-		return "", nil, fmt.Errorf("%w: %d octets, at most %d", ErrTooLarge, n, maxData)
-	}
-	reply := d.Reply[:min(len(d.Reply), maxReply)]
-	attempts, err := attemptsJSON(d.Attempts)
-	if err != nil {
-		return "", nil, err
-	}
-	b := appendMessage(make([]byte, 0, 512), m)
-	if len(b) > maxFields {
-		return "", nil, fmt.Errorf("%w: its id, names and lane take %d octets, at most %d", ErrTooLarge, len(b), maxFields)
-	}
-	b = appendNumber(appendNumber(b, len(m.Body)), len(reply))
-	b = appendTime(b, d.Died)
-	b = appendField(b, cut(d.Reason, 256))
-	b = appendField(b, cut(d.Text, maxText))
-	b = appendField(b, cut(d.ReplyType, 256))
-	data = make([]byte, 0, len(m.Meta)+len(m.Body)+len(reply)+len(attempts))
-	data = append(append(append(data, m.Meta...), m.Body...), reply...)
-	if inline := appendField(nil, string(attempts)); len(inline) <= maxInline {
-		b = append(b, inline...)
-	} else {
-		b = appendField(b, "")
-		data = append(data, attempts...)
-	}
-	if d.Stops {
-		b = append(b, " stops=1"...)
-	}
-	return seal(m.appendOptions(b), data), data, nil
-}
-
-func attemptsJSON(a []AttemptRecord) ([]byte, error) {
-	if a == nil {
-		a = []AttemptRecord{}
-	}
-	for {
-		b, err := json.Marshal(a)
-		if err != nil || len(b) <= maxAttemptsJSON {
-			return b, err
-		}
-		a = a[len(a)/4+1:]
-	}
-}
-
-// decodeDead reads a dead letter. Without data (nil) only what the header tells
-// is filled in; whole then says whether the attempts are among it.
-func decodeDead(header string, data []byte) (d *DeadLetter, whole bool, err error) {
-	if data != nil {
-		if err := verify(header, data); err != nil {
-			return nil, false, err
-		}
-	}
-	f := fields{rest: header}
-	m, meta := f.message()
-	body, reply := f.number(), f.number()
-	d = &DeadLetter{Message: m, Died: f.time(), Reason: f.text(), Text: f.text(), ReplyType: f.text()}
-	attempts := f.text()
-	f.options(func(name, value string) {
-		if d.Stops = d.Stops || name == "stops" && value == "1"; name != "stops" {
-			m.option(name, value)
-		}
-	})
-	f.raw() // the checksum
-	if f.err != nil {
-		return nil, false, f.err
-	}
-	if data != nil {
-		if meta+body+reply > len(data) {
-			return nil, false, errFormat
-		}
-		m.Meta, m.Body = data[:meta:meta], data[meta:meta+body:meta+body]
-		if d.Reply = data[meta+body : meta+body+reply : meta+body+reply]; reply == 0 {
-			d.Reply = nil
-		}
-		if attempts == "" {
-			attempts = string(data[meta+body+reply:])
-		}
-	}
-	if attempts != "" {
-		if err := json.Unmarshal([]byte(attempts), &d.Attempts); err != nil {
-			return nil, false, fmt.Errorf("%w: %w", errFormat, err)
-		}
-		if len(d.Attempts) == 0 {
-			d.Attempts = nil
-		}
-	}
-	return d, attempts != "", nil
+	m.Meta = data[:body.meta:body.meta]
+	return m, body.unpack(m, data[body.meta:])
 }
 
 func encodeReply(r *Reply) (header string, data []byte, err error) {
 	if n := len(r.Meta) + len(r.Body); n > maxData {
 		return "", nil, fmt.Errorf("%w: %d octets, at most %d", ErrTooLarge, n, maxData)
 	}
-	b := strconv.AppendInt(make([]byte, 0, 256), Format, 10)
+	b := strconv.AppendInt(make([]byte, 0, 256), recordPlain, 10)
 	b = appendTime(appendField(appendField(b, r.ID), r.Route), r.Until)
 	b = appendNumber(b, len(r.Meta))
 	if len(b) > maxFields {
@@ -469,9 +385,7 @@ func decodeReply(header string, data []byte) (*Reply, error) {
 		return nil, err
 	}
 	f := fields{rest: header}
-	if f.raw() != strconv.Itoa(Format) && f.err == nil {
-		f.err = errFormat
-	}
+	f.version(recordPlain)
 	r := &Reply{ID: f.text(), Route: f.text(), Until: f.time()}
 	meta := f.number()
 	f.options(func(string, string) {})
@@ -486,7 +400,7 @@ func decodeReply(header string, data []byte) (*Reply, error) {
 }
 
 func encodeValue(key string, data []byte) (header string) {
-	return seal(appendField(strconv.AppendInt(nil, Format, 10), key), data)
+	return seal(appendField(strconv.AppendInt(nil, recordPlain, 10), key), data)
 }
 
 func decodeValue(header string, data []byte) (key string, err error) {
@@ -494,9 +408,7 @@ func decodeValue(header string, data []byte) (key string, err error) {
 		return "", err
 	}
 	f := fields{rest: header}
-	if f.raw() != strconv.Itoa(Format) && f.err == nil {
-		f.err = errFormat
-	}
+	f.version(recordPlain)
 	key = f.text()
 	return key, f.err
 }

@@ -112,7 +112,7 @@ func FuzzRecord(f *testing.F) {
 			if err != nil {
 				t.Fatalf("encodeDead: %v", err)
 			}
-			dead, _, err := decodeDead(header, data)
+			dead, err := decodeDead(header, data)
 			if err != nil {
 				t.Fatalf("decodeDead(%q): %v", header, err)
 			}
@@ -148,7 +148,8 @@ func FuzzRecord(f *testing.F) {
 			}
 		}
 		_, _, _ = decodeHead(other)
-		_, _, _ = decodeDead(other, nil)
+		_, _ = decodeDeadHead(other)
+		_, _ = decodeDead(other, body)
 		_, _ = decodeValue(other, body)
 		_, _ = decodeReply(other, body)
 	})

@@ -61,7 +61,7 @@ type Entry struct {
 	InFlight    bool      `json:"in_flight,omitempty"`
 	Accepted    time.Time `json:"accepted"`
 	Died        time.Time `json:"died,omitzero"`
-	Size        int       `json:"size"` // octets of the envelope
+	Size        int64     `json:"size"` // octets of the envelope
 	Attempts    int       `json:"attempts"`
 	NextAttempt time.Time `json:"next_attempt,omitzero"`
 	Reason      string    `json:"reason,omitempty"` // dead: the stable word; else of the last attempt
@@ -112,7 +112,7 @@ type deadEntry struct {
 }
 
 // bury adds a dead letter to the index.
-func (q *Queue) bury(d *DeadLetter, size int) {
+func (q *Queue) bury(d *DeadLetter, size int64) {
 	n := 0
 	for _, a := range d.Attempts {
 		n = max(n, a.N)
@@ -301,7 +301,7 @@ func (f *Filter) selects(e *Entry) bool {
 func (q *Queue) entry(it *item) Entry {
 	e := Entry{
 		ID: it.id(), Route: it.route.name, Operation: it.op.Value(), State: StatePending, InFlight: it.where == inFlight,
-		Accepted: q.clock.time(it.accepted), Size: int(it.size), Attempts: it.attempts(),
+		Accepted: q.clock.time(it.accepted), Size: int64(it.size), Attempts: it.attempts(),
 	}
 	if due := it.due(); due != 0 {
 		e.NextAttempt = q.clock.time(due)

@@ -25,6 +25,7 @@ type Memory struct {
 	mu       sync.Mutex
 	onCommit func(uint64, *Message)
 	data     *memoryData
+	blobs    *memoryBlobs
 	info     Info
 	full     bool
 	noReply  bool // there is no room for replies
@@ -61,12 +62,33 @@ func NewMemory() *Memory {
 		attempts: make(map[string][]AttemptRecord), state: make(map[string][]byte),
 		replies: make(map[string]memoryRecord),
 	}
-	return newMemory(d, Info{ID: "memory", Epoch: 1, Clean: true, Durability: Strict})
+	return newMemory(d, nil, Info{ID: "memory", Epoch: 1, Clean: true, Durability: Strict})
 }
 
-func newMemory(d *memoryData, i Info) *Memory {
+func newMemory(d *memoryData, bodies map[string][]byte, i Info) *Memory {
 	i.Opened = time.Now()
-	return &Memory{data: d, info: i, failed: make(chan struct{}), commit: make(chan struct{}, 1)}
+	s := &Memory{data: d, info: i, failed: make(chan struct{}), commit: make(chan struct{}, 1)}
+	s.blobs = newMemoryBlobs(bodies, d, s.roomForBlob)
+	return s
+}
+
+// roomForBlob refuses when nothing may be kept.
+func (s *Memory) roomForBlob() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.full {
+		return ErrFull
+	}
+	return s.usable()
+}
+
+// NewBlob implements [Store].
+func (s *Memory) NewBlob(int64) (BlobWriter, error) {
+	w, err := s.blobs.create()
+	if err != nil {
+		return nil, err // no typed nil
+	}
+	return w, nil
 }
 
 // Reopen returns the store as a new process finds it: after Close as a clean
@@ -79,7 +101,7 @@ func (s *Memory) Reopen() *Memory {
 	i.Clean = s.closed && s.err == nil
 	s.closed = true
 	d := &memoryData{last: s.data.last, log: maps.Clone(s.data.log), dead: maps.Clone(s.data.dead), attempts: maps.Clone(s.data.attempts), state: maps.Clone(s.data.state), known: slices.Clone(s.data.known), replies: maps.Clone(s.data.replies)}
-	return newMemory(d, i)
+	return newMemory(d, s.blobs.copy(), i)
 }
 
 // SetFull makes every Put fail with [ErrFull] until it is called with false.
@@ -118,11 +140,16 @@ func (s *Memory) SetDelay(d time.Duration) {
 	s.delay = d
 }
 
-// Damage makes the message with this number unreadable: Get answers [ErrCorrupt].
+// Damage makes the message with this number unreadable: Get answers [ErrCorrupt],
+// or, for one with a Blob, the end of that.
 func (s *Memory) Damage(seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r, ok := s.data.log[seq]; ok {
+		if _, body, err := decodeHead(r.header); err == nil && body.blob != nil {
+			s.blobs.damage(body.blob.name)
+			return
+		}
 		r.data = append(slices.Clone(r.data), '!')
 		s.data.log[seq] = r
 	}
@@ -193,6 +220,18 @@ func (s *Memory) OnCommit(f func(seq uint64, m *Message)) {
 
 // Put implements [Store].
 func (s *Memory) Put(ctx context.Context, m *Message) (seq uint64, err error) {
+	blob, err := s.blobs.take(m, inlineMost)
+	if err != nil {
+		return 0, err
+	}
+	seq, err = s.put(ctx, m, blob)
+	if err != nil && blob != "" && !errors.Is(err, ErrUnknown) {
+		s.blobs.release(blob)
+	}
+	return seq, err
+}
+
+func (s *Memory) put(ctx context.Context, m *Message, blob string) (seq uint64, err error) {
 	header, data, err := encodeMessage(m)
 	if err != nil {
 		return 0, err
@@ -209,6 +248,9 @@ func (s *Memory) Put(ctx context.Context, m *Message) (seq uint64, err error) {
 		s.data.last++
 		seq = s.data.last
 		s.data.log[seq] = memoryRecord{header, data}
+		if blob != "" {
+			s.blobs.refs.logged(seq, blob)
+		}
 		told = s.onCommit
 		return nil
 	}, func() {
@@ -240,7 +282,7 @@ func (s *Memory) Get(seq uint64) (*Message, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: sequence %d: %w", ErrCorrupt, seq, err)
 	}
-	return m, nil
+	return bound(m, s.blobs), nil
 }
 
 // Remove implements [Store].
@@ -251,9 +293,17 @@ func (s *Memory) Remove(seqs ...uint64) error {
 		return err
 	}
 	for _, seq := range seqs {
-		delete(s.data.log, seq)
+		s.forget(seq)
 	}
 	return nil
+}
+
+// forget takes a message out of the log. It must be called with mu held.
+func (s *Memory) forget(seq uint64) {
+	delete(s.data.log, seq)
+	if name, gone := s.blobs.refs.leftLog(seq); gone {
+		s.blobs.remove(name)
+	}
 }
 
 // RemoveKnown implements [Store].
@@ -267,7 +317,7 @@ func (s *Memory) RemoveKnown(seq uint64, k Known) error {
 		return err
 	}
 	s.data.known = append(s.data.known, k)
-	delete(s.data.log, seq)
+	s.forget(seq)
 	return nil
 }
 
@@ -307,7 +357,7 @@ func (s *Memory) ScanKnown(ctx context.Context, f func(Known) error) error {
 }
 
 // Scan implements [Store].
-func (s *Memory) Scan(ctx context.Context, f func(seq uint64, m *Message, size int) error) error {
+func (s *Memory) Scan(ctx context.Context, f func(seq uint64, m *Message, size int64) error) error {
 	s.mu.Lock()
 	err := s.usable()
 	log := maps.Clone(s.data.log)
@@ -319,11 +369,11 @@ func (s *Memory) Scan(ctx context.Context, f func(seq uint64, m *Message, size i
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		m, meta, err := decodeHead(log[seq].header)
+		m, body, err := decodeHead(log[seq].header)
 		if err != nil {
-			m, meta = &Message{}, 0
+			m, body = &Message{}, form{}
 		}
-		if err := f(seq, m, len(log[seq].data)-meta); err != nil {
+		if err := f(seq, m, body.size(len(log[seq].data)-body.meta)); err != nil {
 			return err
 		}
 	}
@@ -335,18 +385,33 @@ func (s *Memory) Bury(ctx context.Context, d *DeadLetter) error {
 	if _, err := subjectToken(d.ID); err != nil {
 		return err
 	}
-	header, data, err := encodeDead(d)
+	m := *d.Message
+	blob, err := s.blobs.take(&m, maxData)
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, func() error {
-		s.data.dead[d.ID] = memoryRecord{header, data}
-		return nil
-	}, nil)
+	own := *d
+	own.Message = &m
+	header, data, err := encodeDead(&own)
+	if err == nil {
+		err = s.write(ctx, func() error {
+			s.data.dead[d.ID] = memoryRecord{header, data}
+			return nil
+		}, nil)
+	}
+	switch {
+	case err == nil:
+		if old, gone := s.blobs.refs.buried(d.ID, blob); gone {
+			s.blobs.remove(old)
+		}
+	case blob != "" && !errors.Is(err, ErrUnknown):
+		s.blobs.release(blob)
+	}
+	return err
 }
 
 // ScanDead implements [Store].
-func (s *Memory) ScanDead(ctx context.Context, f func(d *DeadLetter, size int) error) error {
+func (s *Memory) ScanDead(ctx context.Context, f func(d *DeadLetter, size int64) error) error {
 	s.mu.Lock()
 	err := s.usable()
 	dead := maps.Clone(s.data.dead)
@@ -358,12 +423,13 @@ func (s *Memory) ScanDead(ctx context.Context, f func(d *DeadLetter, size int) e
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		d, _, err := decodeDead(dead[id].header, dead[id].data)
+		d, err := decodeDead(dead[id].header, dead[id].data)
 		if err != nil {
 			continue
 		}
-		d.Meta, d.Body, d.Reply = nil, nil, nil
-		if err := f(d, bodyOfDead(dead[id].header)); err != nil {
+		size := d.Size()
+		d.Meta, d.Body, d.Blob, d.Reply = nil, nil, nil, nil
+		if err := f(d, size); err != nil {
 			return err
 		}
 	}
@@ -381,10 +447,11 @@ func (s *Memory) Dead(id string) (*DeadLetter, error) {
 	if !ok {
 		return nil, ErrNotFound
 	}
-	d, _, err := decodeDead(r.header, slices.Clone(r.data))
+	d, err := decodeDead(r.header, slices.Clone(r.data))
 	if err != nil {
 		return nil, fmt.Errorf("%w: dead letter %s: %w", ErrCorrupt, cut(id, 100), err)
 	}
+	bound(d.Message, s.blobs)
 	return d, nil
 }
 
@@ -393,6 +460,9 @@ func (s *Memory) Unbury(ctx context.Context, ids ...string) error {
 	return s.write(ctx, func() error {
 		for _, id := range ids {
 			delete(s.data.dead, id)
+			if name, gone := s.blobs.refs.unburied(id); gone {
+				s.blobs.remove(name)
+			}
 		}
 		return nil
 	}, nil)
@@ -528,6 +598,9 @@ func (s *Memory) Info() Info {
 	i.Messages = uint64(len(s.data.log))
 	for _, r := range s.data.log {
 		i.Bytes += uint64(recordOverhead + len(r.header) + len(r.data))
+	}
+	for _, f := range s.blobs.copy() {
+		i.Bytes += uint64(len(f))
 	}
 	for _, r := range s.data.replies {
 		i.Bytes += uint64(recordOverhead + len(r.header) + len(r.data))

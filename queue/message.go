@@ -34,8 +34,12 @@ type Message struct {
 	// the queue keeps it and does not look inside.
 	Meta []byte
 
-	// Body is the envelope, octet for octet.
+	// Body is the envelope, octet for octet; nil where Blob has it.
 	Body []byte
+
+	// Blob is the envelope of a message that is not held in memory. A store makes
+	// one of a large Body; a message that it gives back has either.
+	Blob Blob
 
 	// Identity says what is a repeat of it; the zero value is no identity.
 	Identity Identity
@@ -160,7 +164,7 @@ type AttemptRecord struct {
 type DeadLetter struct {
 	*Message
 	Died      time.Time
-	Reason    string // stable word: permanent, expired, attempts, outcome-unknown
+	Reason    string // stable word: permanent, expired, attempts, outcome-unknown, damaged
 	Text      string // one line for an operator
 	Attempts  []AttemptRecord
 	Reply     []byte

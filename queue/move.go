@@ -146,7 +146,7 @@ func (q *Queue) mayMove(jobs [][]string, to string) (sources []string, err error
 			if it == nil || it.route == target {
 				continue
 			}
-			more.add(1, int(it.size))
+			more.add(1, int64(it.size))
 			if !slices.Contains(sources, it.route.name) {
 				sources = append(sources, it.route.name)
 			}
@@ -308,7 +308,7 @@ func (q *Queue) moveDead(ctx context.Context, id, to string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.exhume(id)
-	q.bury(&d, len(m.Body))
+	q.bury(&d, m.Size())
 	return nil
 }
 
@@ -342,11 +342,12 @@ func (q *Queue) moveWaiting(ctx context.Context, it *item, to string) error {
 		return err
 	}
 	// Its own place is counted once more than its new one, and nowhere else: see reserve.
-	if err := q.reserve(&fresh); err != nil {
+	size := fresh.Size()
+	if err := q.reserve(to, size); err != nil {
 		return err
 	}
 	_, err = q.store.Put(ctx, &fresh)
-	q.unreserve(&fresh)
+	q.unreserve(to, size)
 	if q.putElsewhere(it.id()) { // also where the store does not know
 		return errors.Join(err, q.store.Remove(it.seq))
 	}

@@ -449,7 +449,7 @@ func (c *crashes) snap() {
 			last: d.last, log: maps.Clone(log), dead: maps.Clone(d.dead), attempts: maps.Clone(d.attempts),
 			state: maps.Clone(d.state), known: slices.Clone(d.known), replies: maps.Clone(d.replies),
 		}
-		c.seen = append(c.seen, newMemory(copied, Info{ID: "memory", Durability: Strict}))
+		c.seen = append(c.seen, newMemory(copied, nil, Info{ID: "memory", Durability: Strict}))
 	}
 }
 
@@ -684,7 +684,7 @@ func TestDeadLatest(t *testing.T) {
 		}
 	}
 	var got []string
-	if err := s.ScanDead(t.Context(), func(d *DeadLetter, _ int) error { got = append(got, d.Route); return nil }); err != nil {
+	if err := s.ScanDead(t.Context(), func(d *DeadLetter, _ int64) error { got = append(got, d.Route); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got, []string{"a"}) {

@@ -163,11 +163,12 @@ const pausedState = "paused."
 // those of [Store.Put]; ErrFull also for a route that has as much as it may. m
 // must not be changed afterwards.
 func (q *Queue) Put(ctx context.Context, m *Message) error {
-	if err := q.reserve(m); err != nil {
+	size := m.Size()
+	if err := q.reserve(m.Route, size); err != nil {
 		return err
 	}
 	_, err := q.store.Put(ctx, m)
-	q.unreserve(m)
+	q.unreserve(m.Route, size)
 	return err
 }
 
@@ -181,7 +182,7 @@ func (q *Queue) committed(seq uint64, m *Message) {
 		return // the scan was faster, and the message is in the index, or done
 	}
 	q.identify(m)
-	it := q.item(seq, m, len(m.Body))
+	it := q.item(seq, m, m.Size())
 	if dead := q.buried.byID[m.ID]; dead != nil && len(dead.mark) > 0 {
 		it.setHistory(dead.mark)
 		it.maybe = true
@@ -190,14 +191,14 @@ func (q *Queue) committed(seq uint64, m *Message) {
 		it.takeOver(old)
 		q.end(nil, old)
 	}
-	if q.hot+int64(it.size) <= q.opt.HotBytes {
+	if m.Blob == nil && q.hot+int64(it.size) <= q.opt.HotBytes {
 		it.extra().hot = m
 		q.hot += int64(it.size)
 	}
 	if !q.loaded {
 		// Older messages of the same lane may still be unknown.
 		q.early = append(q.early, earlyItem{it, m.Lane})
-		it.route.coming.add(1, int(it.size))
+		it.route.coming.add(1, int64(it.size))
 		return
 	}
 	q.insert(it, m.Lane)
@@ -207,7 +208,7 @@ func (q *Queue) committed(seq uint64, m *Message) {
 	}
 }
 
-func (q *Queue) item(seq uint64, m *Message, size int) *item {
+func (q *Queue) item(seq uint64, m *Message, size int64) *item {
 	it := &item{
 		seq: seq, key: keyOf(m.ID), route: q.route(m.Route), op: unique.Make(m.Operation),
 		accepted: min(q.clock.at(m.Accepted), q.clock.now()), size: uint32(min(size, math.MaxUint32)), first: m.First, anew: m.Anew,
@@ -286,7 +287,7 @@ func (q *Queue) Load(ctx context.Context) error {
 		return fmt.Errorf("queue: identities: %w", err)
 	}
 	follow := followers{}
-	err = q.store.ScanDead(ctx, func(d *DeadLetter, size int) error {
+	err = q.store.ScanDead(ctx, func(d *DeadLetter, size int64) error {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.bury(d, size)
@@ -317,7 +318,7 @@ func (q *Queue) Load(ctx context.Context) error {
 	}
 	var stale []uint64
 	var first, last uint64
-	err = q.store.Scan(ctx, func(seq uint64, m *Message, size int) error {
+	err = q.store.Scan(ctx, func(seq uint64, m *Message, size int64) error {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		if len(q.early) > 0 && seq >= q.early[0].seq {
@@ -383,7 +384,7 @@ func (q *Queue) Load(ctx context.Context) error {
 		r.free()
 	}
 	for _, it := range q.early {
-		it.route.coming.add(-1, -int(it.size))
+		it.route.coming.add(-1, -int64(it.size))
 		q.insert(it.item, it.lane)
 	}
 	q.early = nil

@@ -683,7 +683,7 @@ func (s *lateNews) OnCommit(f func(uint64, *Message)) {
 	s.Memory.OnCommit(func(uint64, *Message) {})
 }
 
-func (s *lateNews) Scan(ctx context.Context, f func(uint64, *Message, int) error) error {
+func (s *lateNews) Scan(ctx context.Context, f func(uint64, *Message, int64) error) error {
 	m := &Message{ID: "01a22cd3-0001", Route: "orders", Destination: "depot", Accepted: time.Now(), Body: []byte("x")}
 	seq, err := s.Put(ctx, m)
 	if err != nil {

@@ -8,30 +8,30 @@ type quantity struct {
 	bytes    int64
 }
 
-func (n *quantity) add(messages, bytes int) {
+func (n *quantity) add(messages int, bytes int64) {
 	n.messages += messages
-	n.bytes += int64(bytes)
+	n.bytes += bytes
 }
 
 // reserve makes room for a message on its route. Between the moment at which it
 // is durable and unreserve it counts twice, so that the bounds are never passed
 // and a message is refused a little early at worst.
-func (q *Queue) reserve(m *Message) error {
+func (q *Queue) reserve(route string, size int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	r := q.route(m.Route)
+	r := q.route(route)
 	if most := r.cfg.MaxMessages; most > 0 && r.waiting+r.coming.messages >= most {
-		return fmt.Errorf("%w: route %q has %d messages waiting, its quota", ErrFull, m.Route, most)
+		return fmt.Errorf("%w: route %q has %d messages waiting, its quota", ErrFull, route, most)
 	}
-	if most := r.cfg.MaxBytes; most > 0 && r.bytes+r.coming.bytes+int64(len(m.Body)) > most {
-		return fmt.Errorf("%w: route %q has %d octets waiting, its quota is %d", ErrFull, m.Route, r.bytes, most)
+	if most := r.cfg.MaxBytes; most > 0 && r.bytes+r.coming.bytes+size > most {
+		return fmt.Errorf("%w: route %q has %d octets waiting, its quota is %d", ErrFull, route, r.bytes, most)
 	}
-	r.coming.add(1, len(m.Body))
+	r.coming.add(1, size)
 	return nil
 }
 
-func (q *Queue) unreserve(m *Message) {
+func (q *Queue) unreserve(route string, size int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.route(m.Route).coming.add(-1, -len(m.Body))
+	q.route(route).coming.add(-1, -size)
 }

@@ -29,17 +29,24 @@ var (
 // called from many goroutines. The embedded store and its in-memory twin pass
 // one contract suite.
 type Store interface {
+	// NewBlob begins the body of a message that is not to be held in memory; size
+	// is how many octets are expected, -1 if that is not known. ErrFull, ErrClosed.
+	NewBlob(size int64) (BlobWriter, error)
+
 	// Put appends m and returns once it is durable. Calls that wait at the same
 	// time share one sync of the disk. Before it returns, and in the order of the
-	// sequence numbers, the function given to OnCommit has been called.
+	// sequence numbers, the function given to OnCommit has been called. m belongs to
+	// the store: a large Body becomes a Blob. The Blob may be one of NewBlob, that of
+	// a message that the store still has, or one from elsewhere, which is copied.
 	// A message that follows from another may take what KeepReply may.
-	// Errors: ErrFull, ErrTooLarge, ErrClosed (definite), ErrUnknown.
+	// Errors: ErrFull, ErrTooLarge, ErrClosed (definite), ErrUnknown; for a Blob
+	// also ErrNotFound, when the store has forgotten it, and those of its Open.
 	Put(ctx context.Context, m *Message) (seq uint64, err error)
 
 	// OnCommit registers the function that is told of every durable message; call it once, before the first Put.
 	OnCommit(func(seq uint64, m *Message))
 
-	// Get reads one message. ErrNotFound, ErrCorrupt.
+	// Get reads one message; its Blob is read when it is opened. ErrNotFound, ErrCorrupt.
 	Get(seq uint64) (*Message, error)
 
 	// Remove forgets messages that were delivered, buried or dropped. It is
@@ -57,13 +64,13 @@ type Store interface {
 	// older before the newer for one message; it may call it for what is over.
 	ScanKnown(ctx context.Context, f func(Known) error) error
 
-	// Scan calls f in order for every message in the log at the time of the call, without its Meta and Body; size is that of the Body.
-	Scan(ctx context.Context, f func(seq uint64, m *Message, size int) error) error
+	// Scan calls f in order for every message in the log at the time of the call, without its Meta and body; size is that of the body.
+	Scan(ctx context.Context, f func(seq uint64, m *Message, size int64) error) error
 
-	// Bury keeps a dead letter under its message's id, replacing an older one, and returns once it is durable. It does not remove the message from the log.
+	// Bury keeps a dead letter under its message's id, replacing an older one, and returns once it is durable; its Blob is taken as by Put. It does not remove the message from the log.
 	Bury(ctx context.Context, d *DeadLetter) error
-	// ScanDead calls f for each dead letter, without Meta, Body and Reply, in order of ids; size is that of the Body.
-	ScanDead(ctx context.Context, f func(d *DeadLetter, size int) error) error
+	// ScanDead calls f for each dead letter, without Meta, body and Reply, in order of ids; size is that of the body.
+	ScanDead(ctx context.Context, f func(d *DeadLetter, size int64) error) error
 	// Dead reads one. ErrNotFound.
 	Dead(id string) (*DeadLetter, error)
 	// Unbury forgets dead letters; durable when it returns.

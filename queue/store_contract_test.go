@@ -61,6 +61,10 @@ func testContract(t *testing.T, mk storeMaker) {
 		{"Closed", contractClosed},
 		{"ScanStops", contractScanStops},
 		{"CancelledPut", contractCancelledPut},
+		{"Blob", contractBlob},
+		{"BlobLife", contractBlobLife},
+		{"BlobCrash", contractBlobCrash},
+		{"BlobRefused", contractBlobRefused},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, mk) })
 	}
@@ -85,7 +89,7 @@ func message(i int) *Message {
 }
 
 // sameMessage compares octets as a whole: one by one, large bodies take minutes.
-var sameMessage = cmp.Comparer(bytes.Equal)
+var sameMessage = cmp.Options{cmp.Comparer(bytes.Equal), cmp.Comparer(sameBlob)}
 
 func put(t *testing.T, s Store, m *Message) uint64 {
 	t.Helper()
@@ -98,7 +102,7 @@ func put(t *testing.T, s Store, m *Message) uint64 {
 
 func scanSeqs(t *testing.T, s Store) (seqs []uint64) {
 	t.Helper()
-	if err := s.Scan(t.Context(), func(seq uint64, _ *Message, _ int) error { seqs = append(seqs, seq); return nil }); err != nil {
+	if err := s.Scan(t.Context(), func(seq uint64, _ *Message, _ int64) error { seqs = append(seqs, seq); return nil }); err != nil {
 		t.Fatalf("Scan: %v", err)
 	}
 	return seqs
@@ -125,16 +129,16 @@ func contractRoundTrip(t *testing.T, mk storeMaker) {
 			}
 		}
 		n := 0
-		err := s.Scan(t.Context(), func(seq uint64, m *Message, size int) error {
+		err := s.Scan(t.Context(), func(seq uint64, m *Message, size int64) error {
 			n++
 			w := *want[seq]
-			if size != len(w.Body) {
-				t.Errorf("%s: Scan(%d): size %d, want %d", when, seq, size, len(w.Body))
+			if size != w.Size() {
+				t.Errorf("%s: Scan(%d): size %d, want %d", when, seq, size, w.Size())
 			}
-			if m.Body != nil {
+			if m.Body != nil || m.Blob != nil {
 				t.Errorf("%s: Scan(%d): has a body", when, seq)
 			}
-			w.Meta, w.Body, m.Meta = nil, nil, nil
+			w.Meta, w.Body, w.Blob, m.Meta = nil, nil, nil, nil
 			if d := cmp.Diff(&w, m, sameMessage); d != "" {
 				t.Errorf("%s: Scan(%d) differs (-want +got):\n%s", when, seq, d)
 			}
@@ -200,10 +204,11 @@ func contractNotFound(t *testing.T, mk storeMaker) {
 func contractTooLarge(t *testing.T, mk storeMaker) {
 	s := mk.open(t)
 	defer closeStore(t, s)
+	scanAll(t, s)
 	for name, m := range map[string]*Message{
-		"body": {ID: "a", Body: make([]byte, maxData+1)},
-		"meta": {ID: "a", Meta: make([]byte, maxData), Body: []byte("x")},
-		"lane": {ID: "a", Lane: strings.Repeat("\n", maxFields/2)},
+		"meta":               {ID: "a", Meta: make([]byte, maxData), Body: []byte("x")},
+		"meta beside a blob": {ID: "a", Meta: make([]byte, maxData+1), Body: noise(inlineMost + 1)},
+		"lane":               {ID: "a", Lane: strings.Repeat("\n", maxFields/2)},
 	} {
 		if _, err := s.Put(t.Context(), m); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("Put with a large %s: got %v, want %v", name, err, ErrTooLarge)
@@ -212,8 +217,8 @@ func contractTooLarge(t *testing.T, mk storeMaker) {
 	if err := s.SaveState(t.Context(), strings.Repeat("n", maxKey+1), []byte("x")); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("SaveState with a long name: got %v, want %v", err, ErrTooLarge)
 	}
-	if got := scanSeqs(t, s); len(got) != 0 {
-		t.Errorf("Scan after refusals: %v, want nothing", got)
+	if got := scanSeqs(t, s); len(got) != 0 || bodies(t, s) != 0 {
+		t.Errorf("after refusals: %v in the log and %d bodies, want nothing", got, bodies(t, s))
 	}
 }
 
@@ -368,7 +373,7 @@ func contractDead(t *testing.T, mk storeMaker) {
 			}
 		}
 		var got []string
-		err := s.ScanDead(t.Context(), func(d *DeadLetter, size int) error {
+		err := s.ScanDead(t.Context(), func(d *DeadLetter, size int64) error {
 			got = append(got, d.ID)
 			if want[d.ID] == nil {
 				t.Errorf("%s: ScanDead: %q is there", when, d.ID)
@@ -376,8 +381,8 @@ func contractDead(t *testing.T, mk storeMaker) {
 			}
 			w := *want[d.ID]
 			m := *w.Message
-			if size != len(m.Body) {
-				t.Errorf("%s: ScanDead(%q): size %d, want %d", when, d.ID, size, len(m.Body))
+			if size != m.Size() {
+				t.Errorf("%s: ScanDead(%q): size %d, want %d", when, d.ID, size, m.Size())
 			}
 			m.Meta, m.Body = nil, nil
 			w.Message, w.Reply = &m, nil
@@ -440,7 +445,7 @@ func contractDeadManyAttempts(t *testing.T, mk storeMaker) {
 	if len(got.Reply) != maxReply {
 		t.Errorf("Dead: reply of %d octets, want %d", len(got.Reply), maxReply)
 	}
-	err = s.ScanDead(t.Context(), func(d *DeadLetter, _ int) error {
+	err = s.ScanDead(t.Context(), func(d *DeadLetter, _ int64) error {
 		if len(d.Attempts) != n || d.Body != nil || d.Reply != nil {
 			t.Errorf("ScanDead: %d attempts, want %d, and neither body nor reply", len(d.Attempts), n)
 		}
@@ -575,17 +580,17 @@ func contractScanStops(t *testing.T, mk storeMaker) {
 	}
 	enough := errors.New("enough")
 	n := 0
-	if err := s.Scan(t.Context(), func(uint64, *Message, int) error { n++; return enough }); !errors.Is(err, enough) || n != 1 {
+	if err := s.Scan(t.Context(), func(uint64, *Message, int64) error { n++; return enough }); !errors.Is(err, enough) || n != 1 {
 		t.Errorf("Scan: %v after %d calls, want %v after 1", err, n, enough)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Scan(ctx, func(uint64, *Message, int) error { return nil }); !errors.Is(err, context.Canceled) {
+	if err := s.Scan(ctx, func(uint64, *Message, int64) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("Scan with a cancelled context: %v, want %v", err, context.Canceled)
 	}
 	// A message that comes during a scan is not in it.
 	n = 0
-	err := s.Scan(t.Context(), func(uint64, *Message, int) error { n++; put(t, s, message(99)); return nil })
+	err := s.Scan(t.Context(), func(uint64, *Message, int64) error { n++; put(t, s, message(99)); return nil })
 	if err != nil || n != 10 {
 		t.Errorf("Scan beside Put: %d messages, %v, want 10", n, err)
 	}

@@ -102,7 +102,7 @@ func contractKnown(t *testing.T, mk storeMaker) {
 		check(when)
 	}
 	heads := map[string]Identity{}
-	if err := s.Scan(t.Context(), func(_ uint64, m *Message, _ int) error { heads[m.ID] = m.Identity; return nil }); err != nil {
+	if err := s.Scan(t.Context(), func(_ uint64, m *Message, _ int64) error { heads[m.ID] = m.Identity; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 100 {
@@ -117,7 +117,7 @@ func contractKnown(t *testing.T, mk storeMaker) {
 		t.Fatal(err)
 	}
 	s = mk.reopen(t, s, true)
-	if err := s.ScanDead(t.Context(), func(d *DeadLetter, _ int) error {
+	if err := s.ScanDead(t.Context(), func(d *DeadLetter, _ int64) error {
 		if d.Identity != dead.Identity || !d.Stops {
 			t.Errorf("ScanDead: got identity %+v and stops %t, want %+v and true", d.Identity, d.Stops, dead.Identity)
 		}
@@ -160,7 +160,7 @@ func contractKnownCrash(t *testing.T, mk storeMaker) {
 		mu.Unlock()
 		c := mk.reopen(t, s, false)
 		known := scanKnown(t, c)
-		if err := c.Scan(t.Context(), func(_ uint64, m *Message, _ int) error { known[m.ID] = Known{}; return nil }); err != nil {
+		if err := c.Scan(t.Context(), func(_ uint64, m *Message, _ int64) error { known[m.ID] = Known{}; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		for id := range want {

@@ -202,7 +202,7 @@ func versusOpen(b *testing.B, dir string, messages int, before func()) {
 		ours = append(ours, time.Since(began).Seconds())
 		began = time.Now()
 		n := 0
-		if err := s.Scan(b.Context(), func(uint64, *Message, int) error { n++; return nil }); err != nil || n != messages {
+		if err := s.Scan(b.Context(), func(uint64, *Message, int64) error { n++; return nil }); err != nil || n != messages {
 			b.Fatal(n, err)
 		}
 		scan = append(scan, time.Since(began).Seconds())

@@ -100,7 +100,7 @@ func printEntries(out io.Writer, page []admin.Entry, header bool) error {
 	}
 	for i := range page {
 		e := &page[i]
-		row(w, e.ID, e.State, strconv.Itoa(e.Attempts), instant(e.Accepted), size(int64(e.Size)), e.Operation, e.Lane, entryReason(e))
+		row(w, e.ID, e.State, strconv.Itoa(e.Attempts), instant(e.Accepted), size(e.Size), e.Operation, e.Lane, entryReason(e))
 	}
 	return w.Flush()
 }
@@ -147,7 +147,7 @@ func printMessage(out io.Writer, m *admin.Message) error {
 	fact("state", state)
 	fact("operation", e.Operation)
 	fact("order key", e.Lane)
-	fact("size", size(int64(e.Size)))
+	fact("size", size(e.Size))
 	fact("attempts", strconv.Itoa(e.Attempts))
 	if err := w.Flush(); err != nil {
 		return err
@@ -174,7 +174,11 @@ func printMessage(out io.Writer, m *admin.Message) error {
 			fmt.Fprintf(&b, "  %s: %s\n", clean(f.Name, 200), clean(f.Value, 2000))
 		}
 	}
-	b.WriteString("\nenvelope\n" + document(m.Envelope, m.EnvelopeBase64))
+	b.WriteString("\nenvelope")
+	if m.EnvelopeCut {
+		b.WriteString(" (only its start)")
+	}
+	b.WriteString("\n" + document(m.Envelope, m.EnvelopeBase64))
 	if m.Reply != nil {
 		b.WriteString("\nlast reply")
 		if m.Reply.Type != "" {

@@ -103,7 +103,7 @@ type Entry struct {
 	InFlight    bool      `json:"in_flight,omitempty"`
 	Accepted    time.Time `json:"accepted"`
 	Died        time.Time `json:"died,omitzero"`
-	Size        int       `json:"size"`
+	Size        int64     `json:"size"`
 	Attempts    int       `json:"attempts"`
 	NextAttempt time.Time `json:"next_attempt,omitzero"`
 	Reason      string    `json:"reason,omitempty"`
@@ -132,12 +132,14 @@ type Field struct {
 
 // Detail is all that is known of one message.
 type Detail struct {
-	Entry     Entry
-	Attempts  []Attempt
-	Header    []Field
-	Envelope  []byte
-	Reply     []byte // of a dead letter: the last answer
-	ReplyType string
+	Entry    Entry
+	Attempts []Attempt
+	Header   []Field
+	Envelope []byte
+	// EnvelopeCut says that Envelope is only the start of a large one.
+	EnvelopeCut bool
+	Reply       []byte // of a dead letter: the last answer
+	ReplyType   string
 }
 
 // Filter selects messages; a zero field does not restrict.

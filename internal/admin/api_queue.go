@@ -112,6 +112,7 @@ type Message struct {
 	Header         []HeaderField `json:"header"`
 	Envelope       string        `json:"envelope,omitempty"`
 	EnvelopeBase64 []byte        `json:"envelope_base64,omitempty"`
+	EnvelopeCut    bool          `json:"envelope_cut,omitempty"`
 	Reply          *Reply        `json:"reply,omitempty"`
 }
 
@@ -144,12 +145,28 @@ func (a *api) show(c *call) (any, error) {
 		}
 		m.Header = append(m.Header, HeaderField{f.Name, f.Value})
 	}
+	if m.EnvelopeCut = d.EnvelopeCut; m.EnvelopeCut {
+		d.Envelope = wholeRunes(d.Envelope)
+	}
 	m.Envelope, m.EnvelopeBase64 = asText(d.Envelope)
 	if len(d.Reply) > 0 || d.ReplyType != "" {
 		m.Reply = &Reply{Type: d.ReplyType}
 		m.Reply.Body, m.Reply.BodyBase64 = asText(d.Reply)
 	}
 	return m, nil
+}
+
+// wholeRunes leaves out the start of a character that was cut.
+func wholeRunes(b []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if end := b[len(b)-n:]; utf8.RuneStart(end[0]) {
+			if !utf8.FullRune(end) {
+				return b[:len(b)-n]
+			}
+			break
+		}
+	}
+	return b
 }
 
 func asText(b []byte) (text string, other []byte) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 
@@ -124,12 +125,31 @@ func (a *adminQueue) Get(id string) (*admin.Detail, error) {
 		Entry: adminEntry(&d.Entry), Header: keptFields(d.Message.Meta), Envelope: d.Message.Body,
 		Reply: d.Reply, ReplyType: d.ReplyType,
 	}
+	if d.Message.Blob != nil {
+		if out.Envelope, err = startOf(d.Message.Blob); err != nil {
+			return nil, adminError(err)
+		}
+		out.EnvelopeCut = int64(len(out.Envelope)) < d.Message.Blob.Size()
+	}
 	for _, r := range d.History {
 		out.Attempts = append(out.Attempts, admin.Attempt{
 			N: r.N, At: r.At, Status: r.Status, Reason: r.Reason, Maybe: r.Maybe, NotBefore: r.NotBefore,
 		})
 	}
 	return out, nil
+}
+
+// mostShown is how much of an envelope that is in no memory is shown.
+const mostShown = 1 << 20
+
+// startOf reads the start of a body.
+func startOf(b queue.Blob) ([]byte, error) {
+	r, err := b.Open()
+	if err != nil {
+		return nil, err
+	}
+	start, err := io.ReadAll(io.LimitReader(r, mostShown))
+	return start, errors.Join(err, r.Close())
 }
 
 // keptFields are the header fields kept with a message; none where Meta cannot

@@ -146,7 +146,7 @@ func TestAdminOperations(t *testing.T) {
 	var m admin.Message
 	call(t, h, "GET", "/messages/m-000", "", 200, &m)
 	if m.Message.State != "dead" || m.Message.Reason != "permanent" || m.Envelope != `<order n="0"/>` || len(m.Attempts) != 1 || m.Attempts[0].Status != 500 ||
-		m.Reply == nil || m.Reply.Body != "<fault/>" || len(m.Header) != 2 || m.Header[0] != (admin.HeaderField{Name: "Content-Type", Value: "text/xml"}) || m.Message.Size != len(m.Envelope) {
+		m.Reply == nil || m.Reply.Body != "<fault/>" || len(m.Header) != 2 || m.Header[0] != (admin.HeaderField{Name: "Content-Type", Value: "text/xml"}) || m.Message.Size != int64(len(m.Envelope)) {
 		t.Errorf("dead letter: got %+v", m)
 	}
 	m = admin.Message{}

@@ -433,10 +433,14 @@ func (p *depot) Deliver(ctx context.Context, d *queue.Delivery) queue.Outcome {
 	defer context.AfterFunc(p.abort, func() { cancel(context.Cause(p.abort)) })()
 	g := p.door.enter()
 	defer g.leave()
-	r := p.handler.Deliver(ctx, &proxy.Stored{
+	m := &proxy.Stored{
 		ID: d.ID, Route: d.Route, Backend: d.Destination, Lane: d.Lane, Operation: d.Operation,
 		Accepted: d.Accepted, Meta: d.Meta, Body: d.Body,
-	}, proxy.Try{Attempt: d.Attempt, PossibleDuplicate: d.PossibleDuplicate})
+	}
+	if d.Blob != nil {
+		m.Blob = d.Blob // no typed nil
+	}
+	r := p.handler.Deliver(ctx, m, proxy.Try{Attempt: d.Attempt, PossibleDuplicate: d.PossibleDuplicate})
 	o := queue.Outcome{
 		Verdict: verdicts[r.Verdict], Unhealthy: r.Unhealthy, Denied: r.Denied, Maybe: r.Maybe, Status: r.Status, Reason: r.Reason,
 		RetryAfter: r.RetryAfter, Reply: r.Reply, ReplyType: r.ReplyType,

@@ -410,7 +410,7 @@ func TestRetryPolicy(t *testing.T) {
 // unreadable is a store whose log cannot be read.
 type unreadable struct{ *queue.Memory }
 
-func (unreadable) Scan(context.Context, func(uint64, *queue.Message, int) error) error {
+func (unreadable) Scan(context.Context, func(uint64, *queue.Message, int64) error) error {
 	return errors.New("input/output error")
 }
 

@@ -92,7 +92,7 @@ var rules = map[string]rule{
 	"interop":          {test: []string{"internal/conformance", "internal/xmldsig"}},
 	"queue": {
 		ours:     []string{"internal/retry"},
-		external: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go", "github.com/minio/highwayhash", "golang.org/x/sys", "github.com/google/uuid"},
+		external: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go", "github.com/minio/highwayhash", "github.com/klauspost/compress/zstd", "golang.org/x/sys", "github.com/google/uuid"},
 	},
 }
 
