@@ -121,7 +121,7 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	}
 	s.info = Info{ID: s.id.ID, Epoch: s.id.Epoch + 1, Clean: s.id.Clean, Dir: dir, Opened: time.Now(), Durability: o.Durability}
 	counts := s.id.Counts
-	s.id.Format = Format // an earlier program must not open what this one may write
+	s.id.Format = max(s.id.Format, Format) // an earlier program must not open what this one may write
 	s.id.Epoch, s.id.Clean, s.id.Opened, s.id.Counts = s.info.Epoch, o.Inspect && s.id.Clean, s.info.Opened, nil
 	if err := s.id.write(dir); err != nil {
 		return nil, fmt.Errorf("queue: %s: %w", identityName, err)
