@@ -204,7 +204,7 @@ func TestNextTooLarge(t *testing.T) {
 	for _, v := range []Verdict{Delivered, Dead} {
 		synctest.Test(t, func(t *testing.T) {
 			o := onward(v)
-			o.Next.Body = make([]byte, maxData+1)
+			o.Next.Meta = make([]byte, maxData+1)
 			n := asked(o)
 			r := twoWay(t, NewMemory(), n, Route{})
 			r.ask(t, "q1")
