@@ -23,9 +23,6 @@ var notYet = []unbuilt{
 	{"listeners[].tls.acme", isNil, "name the files of a certificate and its key"},
 	{"backends.*.nodes[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
 	{"routes[].to[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
-	{"routes[].wsdl", isWSDLOff, "use off; with methods: [GET] the backend's WSDL passes unchanged"},
-	{"routes[].wsdl_hosts", isEmpty, "with methods: [GET] the backend's WSDL passes unchanged"},
-	{"routes[].wsdl_check", is(WSDLCheckNone), "match.operation selects operations"},
 	{"routes[].store_credentials", is(false), "give the backend credentials of its own by headers"},
 	{"routes[].shadow", isNil, "remove the key"},
 	{"routes[].redact", isEmpty, "bodies are never logged"},
@@ -49,7 +46,6 @@ func is(want any) func(any) bool { return func(v any) bool { return v == want } 
 func isNil(v any) bool       { rv := reflect.ValueOf(v); return rv.Kind() == reflect.Pointer && rv.IsNil() }
 func isZero(v any) bool      { return reflect.ValueOf(v).IsZero() }
 func isEmpty(v any) bool     { return reflect.ValueOf(v).Len() == 0 }
-func isWSDLOff(v any) bool   { w, ok := v.(WSDL); return ok && w.Mode == WSDLOff }
 func isAccessOff(v any) bool { o, ok := v.(Output); return ok && o.Mode == OutputOff }
 func notSite(v any) bool     { n, ok := v.(NodeURL); return ok && n.Scheme != NodeSite }
 

@@ -143,10 +143,12 @@ type Route struct {
 	Methods []string `yaml:"methods" default:"POST"`
 	// SOAP is what happens to the envelope.
 	SOAP SOAP `yaml:"soap"`
-	// WSDL says what the WSDL front serves. This version has none yet and
-	// passes such requests through like any other, as off does.
+	// WSDL says what is served as the description of the service: that of the
+	// backend, a file, or a URL, with its addresses mapped; off passes such
+	// requests through.
 	WSDL WSDL `yaml:"wsdl" default:"auto"`
-	// WSDLHosts are further hosts that a WSDL may be fetched from.
+	// WSDLHosts are further hosts, with or without a port, that may be asked for
+	// what a WSDL refers to.
 	WSDLHosts []string `yaml:"wsdl_hosts"`
 	// WSDLCheck refuses messages that the WSDL does not know.
 	WSDLCheck WSDLCheck `yaml:"wsdl_check" default:"none"`

@@ -60,13 +60,13 @@ func (c *call) serve() (*Reply, error) {
 	if c.following {
 		return c.fateOf()
 	}
-	if unchecked, err := c.admit(); err != nil {
+	if way, err := c.admit(); err != nil {
 		return nil, err
-	} else if unchecked {
+	} else if way != nil {
 		if err := c.enter(c.route); err != nil {
 			return nil, err
 		}
-		return c.passThrough()
+		return way(c)
 	}
 	if err := c.screen(); err != nil {
 		return nil, err
@@ -75,6 +75,9 @@ func (c *call) serve() (*Reply, error) {
 		return nil, err
 	}
 	if err := c.read(); err != nil {
+		return nil, err
+	}
+	if err := c.checkOperation(); err != nil {
 		return nil, err
 	}
 	switch c.route.Delivery {
@@ -113,19 +116,18 @@ type call struct {
 	changed bool   // octets differ from those received
 	action  string // wsa:Action
 
-	charset   string // of the message as received, and
-	agrees    bool   // whether all that names it agrees: for strict routes only
-	canonical bool   // a stream is made canonical while it passes
-	// firstChild is the local name of the first child of Body.
-	firstChild string
-	keys       []string    // Facts.Keys
-	identity   *Identity   // nil: the message is no repeat of anything
-	asks       *answerWish // nil: the answer is sent nowhere
-	keeps      bool        // the answer is kept for the caller, since the message asks for it here
-	laneOf     string      // Stored.Lane, of a stored message
-	patient    bool        // is stored, and can wait for its turn at a busy backend
-	envelope   bool        // the answer is one
-	following  bool        // asks what has become of a stored message
+	charset   string          // of the message as received, and
+	agrees    bool            // whether all that names it agrees: for strict routes only
+	canonical bool            // a stream is made canonical while it passes
+	child     soapcodec.QName // the first child of Body
+	keys      []string        // Facts.Keys
+	identity  *Identity       // nil: the message is no repeat of anything
+	asks      *answerWish     // nil: the answer is sent nowhere
+	keeps     bool            // the answer is kept for the caller, since the message asks for it here
+	laneOf    string          // Stored.Lane, of a stored message
+	patient   bool            // is stored, and can wait for its turn at a busy backend
+	envelope  bool            // the answer is one
+	following bool            // asks what has become of a stored message
 
 	until time.Time // when a try that waits for an answer is given up; zero = as the backend says
 	doubt bool      // a backend may have processed the message that is stored
@@ -207,25 +209,29 @@ func (c *call) aim() error {
 	return nil
 }
 
-// admit decides by the method (SPEC.md §3.2): SOAP goes on, unchecked
-// methods and descriptions pass through, others are refused.
-func (c *call) admit() (unchecked bool, err error) {
+// admit decides by the method (SPEC.md §3.2): SOAP goes on, for which it
+// returns nil; descriptions and unchecked methods have ways of their own; others
+// are refused.
+func (c *call) admit() (way func(*call) (*Reply, error), err error) {
 	if c.ex.Framed || c.ex.Method == "POST" {
-		return false, nil
+		return nil, nil
 	}
 	r := c.cand.withoutBody()
 	wsdl := (c.ex.Method == "GET" || c.ex.Method == "HEAD") && wsdlQuery(c.target.query)
 	switch {
 	case r == nil && wsdl:
-		return false, refuse(statusNoRoute, soapcodec.CodeNoRoute)
+		return nil, refuse(statusNoRoute, soapcodec.CodeNoRoute)
 	case r == nil:
-		return false, refuse(statusMethod, "").with("Allow", c.cand.first().allow)
-	case r.passes(c.ex.Method), wsdl && r.WSDLPass:
-		c.route = r
-		return true, nil
+		return nil, refuse(statusMethod, "").with("Allow", c.cand.first().allow)
 	}
 	c.route = r
-	return false, refuse(statusMethod, "").with("Allow", r.allow)
+	switch {
+	case wsdl && r.front != nil:
+		return (*call).describe, nil
+	case r.passes(c.ex.Method), wsdl && r.WSDLPass:
+		return (*call).passThrough, nil
+	}
+	return nil, refuse(statusMethod, "").with("Allow", r.allow)
 }
 
 // checkHead refuses what the fields tell before the body is read (SPEC.md §3.3).
@@ -279,9 +285,16 @@ func (c *call) finishOnClose(r *Reply) {
 	}
 }
 
-// operation is the name that metrics may carry: only one that a route names.
+// operation is the name that metrics may carry: only one that the description of
+// the service or the route names.
 func (c *call) operation() string {
-	if c.route == nil || c.route.MatchNone {
+	if c.route == nil {
+		return ""
+	}
+	if name := c.described(); name != "" {
+		return name
+	}
+	if c.route.MatchNone {
 		return ""
 	}
 	return c.route.Match.Operation.Local

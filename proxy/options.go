@@ -158,8 +158,11 @@ type Route struct {
 	// Methods are passed through unchecked, besides POST, which carries SOAP.
 	Methods []string
 
-	// WSDLPass passes GET and HEAD with wsdl, singleWsdl or xsd in the query to
-	// the backend, byte-identical in both directions.
+	// WSDL answers GET and HEAD with wsdl, singleWsdl or xsd in the query; nil
+	// leaves them to WSDLPass.
+	WSDL *WSDL
+
+	// WSDLPass passes them to the backend, byte-identical in both directions.
 	WSDLPass bool
 
 	// EmptyPost passes a POST without a body (CWMP) instead of refusing it.

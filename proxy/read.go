@@ -185,7 +185,7 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 	dec := soapcodec.NewDecoder(soapcodec.Options{Limits: lim.XML})
 	p := &pass{dec: dec, tee: tee{src: rd, most: lim.Buffer, tooMuch: headFault}}
 	r := c.cand.settled()
-	needHead := r == nil || c.proofOpen || c.ex.Framed || r.edits() || r.late() || r.Strict
+	needHead := r == nil || c.proofOpen || r.checksOperations() || c.ex.Framed || r.edits() || r.late() || r.Strict
 	if r == nil {
 		dec.Reset(&p.tee)
 		if err := dec.Head(); err != nil {
@@ -311,7 +311,7 @@ func (c *call) choose(r *route) { c.route = r }
 
 // take keeps what later stages need of the envelope.
 func (c *call) take(f *soapcodec.Facts) {
-	c.version, c.action, c.firstChild = f.Version, f.Action, f.Operation.Local
+	c.version, c.action, c.child = f.Version, f.Action, f.Operation
 	if len(f.Keys) > 0 {
 		c.keys = slices.Clone(f.Keys)
 	}

@@ -152,7 +152,7 @@ func (c *call) stored() *Stored {
 	}
 	slices.SortStableFunc(meta.Header, func(a, b [2]octets) int { return strings.Compare(string(a[0]), string(b[0])) })
 	return &Stored{
-		ID: c.ex.ID, Route: c.route.Name, Backend: c.route.backend.Name, Operation: c.firstChild,
+		ID: c.ex.ID, Route: c.route.Name, Backend: c.route.backend.Name, Operation: c.child.Local,
 		Accepted: c.ex.Received, Meta: meta.append(nil), Body: c.msg.own(), Identity: c.identity, Forwards: c.asks != nil,
 	}
 }

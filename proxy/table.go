@@ -23,6 +23,7 @@ type Table struct {
 	index    index
 	strict   bool     // a route is strict
 	framed   []*route // in list order: routes that a framed exchange can match
+	ordered  []*route // in list order: all that have conditions
 }
 
 // route is a compiled [Route].
@@ -44,6 +45,7 @@ type route struct {
 	dedup       *dedup            // nil: none
 	answers     map[string]*route // of ReplyAt, by origin
 	origin      string            // where answers go by this route; "" for any other
+	front       *front            // nil: no descriptions
 
 	decode soapcodec.Options // of requests
 	check  soapcodec.Options // of replies
@@ -106,7 +108,7 @@ func Compile(opt TableOptions) (*Table, error) {
 			t.framed = append(t.framed, r)
 		}
 	}
-	t.index = buildIndex(ordered)
+	t.index, t.ordered = buildIndex(ordered), ordered
 	return t, nil
 }
 
@@ -167,6 +169,7 @@ func compileRoute(r Route, order int, b *backend) *route {
 	}
 	c.check = soapcodec.Options{Limits: r.Limits.XML}
 	c.WSDLPass = c.WSDLPass && !b.needsLength
+	c.front = compileFront(c)
 
 	allowed := []string{"POST"}
 	for _, m := range r.Methods {

@@ -35,6 +35,7 @@ const (
 	CodeInvalidAddress       Code = "InvalidAddress"     // of WS-Addressing: no answer can go there
 	CodeIDReused             Code = "IDReused"           // a repeat with another Body
 	CodeDeadLettered         Code = "DeadLettered"       // a repeat of a message that could not be delivered
+	CodeUnknownOperation     Code = "UnknownOperation"   // the WSDL does not have it
 	CodeReplyTooLarge        Code = "ReplyTooLarge"
 	CodeBackendUnavailable   Code = "BackendUnavailable" // not sent
 	CodeBackendTimeout       Code = "BackendTimeout"
@@ -110,6 +111,7 @@ var faultTable = [...]faultRow{
 	{CodeInvalidAddress, invalidAddress, "The message asks for its answer to be sent to an address that is not allowed here"},
 	{CodeIDReused, senderClass, "The id of this message was used before, for a message with another Body"},
 	{CodeDeadLettered, receiverClass, "The message was accepted before and could not be delivered; it waits for an operator or was dropped"},
+	{CodeUnknownOperation, senderClass, "The service has no such operation"},
 	{CodeReplyTooLarge, receiverClass, "The reply is too large for this connection"},
 	{CodeBackendUnavailable, receiverClass, "The service is not available; the message was not delivered"},
 	{CodeBackendTimeout, receiverClass, "The service did not answer in time"},

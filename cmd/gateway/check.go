@@ -30,15 +30,24 @@ type checkedProblem struct {
 
 func (c *cli) checkCommand() *cobra.Command {
 	var file string
+	var descriptions bool
 	cmd := &cobra.Command{
-		Use:   "check [-c FILE]",
+		Use:   "check [-c FILE] [--wsdl]",
 		Short: "check the configuration and print every problem",
 		Long: "Reads the configuration as serve would and prints every problem as\n" +
-			"FILE:LINE:COL: key: what is wrong (hint). Opens no socket.",
+			"FILE:LINE:COL: key: what is wrong (hint). Opens no socket.\n\n" +
+			"With --wsdl it asks the backends for their WSDLs and prints services, ports,\n" +
+			"operations and versions, and what could not be resolved.",
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return c.runCheck(file) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if descriptions {
+				return c.runCheckWSDL(cmd.Context(), file)
+			}
+			return c.runCheck(file)
+		},
 	}
 	configFlag(cmd, &file)
+	cmd.Flags().BoolVar(&descriptions, "wsdl", false, "ask for the descriptions of all routes and print them")
 	return cmd
 }
 

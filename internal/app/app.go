@@ -137,7 +137,7 @@ func Check(cfg *config.Config) error {
 func build(cfg *config.Config, old pools, before guards) (pools, guards, *proxy.Table, config.Problems) {
 	guards, problems := buildGuards(cfg, before)
 	blocks, more := readBlocks(cfg)
-	problems = append(problems, more...)
+	problems = append(append(problems, more...), checkDescriptions(cfg)...)
 	pools, more := buildPools(cfg, old)
 	if problems = append(problems, more...); problems != nil {
 		for _, p := range pools.without(old) {

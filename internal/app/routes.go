@@ -13,6 +13,7 @@ import (
 // tableOptions makes the options of the routing table.
 func tableOptions(cfg *config.Config, pools pools, guards guards) proxy.TableOptions {
 	opt := proxy.TableOptions{TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL}
+	shelf := shelf(cfg)
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
 		p := route(r, pools[poolKey(r)].backend)
@@ -20,6 +21,7 @@ func tableOptions(cfg *config.Config, pools pools, guards guards) proxy.TableOpt
 			p.ReplyAt = append(p.ReplyAt, pools[replyKey(n)].backend)
 		}
 		p.Guard = guards.of(r.Name)
+		p.WSDL = description(r, shelf)
 		opt.Routes = append(opt.Routes, p)
 	}
 	return opt
@@ -38,7 +40,7 @@ func route(r *config.Route, backend *proxy.Backend) proxy.Route {
 		},
 		Backend:   backend,
 		OneWay:    oneWay(r.OneWay),
-		WSDLPass:  r.WSDL.Mode == config.WSDLAuto || r.WSDL.Mode == config.WSDLOff,
+		WSDLPass:  r.WSDL.Mode == config.WSDLOff,
 		EmptyPost: r.EmptyPost == config.EmptyPostPass,
 		Accept11:  slices.Contains(r.SOAP.Accept, config.SOAP11),
 		Accept12:  slices.Contains(r.SOAP.Accept, config.SOAP12),

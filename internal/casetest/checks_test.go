@@ -11,12 +11,12 @@ import (
 // caseChecks holds, for each case, the expectations that only prose states,
 // each as an assertion. The keys are paths of leaves in the case's expect (see
 // flatten). Entries are in checks_NN_test.go, by kind.
-var caseChecks = merge(charsetChecks, mediaTypeChecks, parcelChecks, namespaceChecks, syntaxChecks, securityChecks, envelopeChecks, faultChecks, httpChecks, limitChecks, framedChecks, queueChecks, sessionChecks, signatureChecks, messagingChecks)
+var caseChecks = merge(charsetChecks, mediaTypeChecks, parcelChecks, namespaceChecks, syntaxChecks, securityChecks, envelopeChecks, faultChecks, httpChecks, limitChecks, framedChecks, queueChecks, sessionChecks, signatureChecks, messagingChecks, wsdlChecks)
 
 // drivers are for cases that need more than one POST per variant.
 var drivers = map[string]driver{
 	"29": drive29, "31": drive31, "35": drive35, "38": drive38, "39": drive39, "40": drive40, "41": drive41,
-	"43": drive43, "44": drive44, "45": drive45, "53": drive53, "55": drive55, "56": drive56, "58": drive58,
+	"43": drive43, "44": drive44, "45": drive45, "48": drive48, "53": drive53, "55": drive55, "56": drive56, "58": drive58,
 }
 
 type checkTable = map[string]map[string]check

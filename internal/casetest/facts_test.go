@@ -17,6 +17,9 @@ func (e *evaluation) facts(path string, v any) {
 	if !ok {
 		return // a list: the case has a driver and checks of its own
 	}
+	if x["not_a_soap_message"] == true {
+		return // the case has a check of its own
+	}
 	body, ctype := e.o.a.Body, e.o.a.Fields.get("Content-Type")
 	if x["is_fault"] == nil {
 		if len(e.o.calls) != 1 {

@@ -43,7 +43,8 @@ type builtin struct {
 //	builtin:page   a small web page for GET and HEAD, 405 for the rest
 //	builtin:sink   202 without a body, once the request was read
 //
-// Echo and sink answer GET and HEAD with 405: they have no description.
+// Echo has a WSDL, for GET and HEAD with wsdl as the query; it and sink answer
+// any other GET and HEAD with 405.
 // A try at it counts as sent from the first octet that it reads.
 func NewBuiltin(name string) (proxy.Node, error) {
 	b := &builtin{name: name}
@@ -120,6 +121,9 @@ func onlyPOST(header *http.Header, req *proxy.Request) *proxy.Response {
 }
 
 func echo(header *http.Header, req *proxy.Request, body io.Reader) (*proxy.Response, error) {
+	if resp := described(header, req); resp != nil {
+		return resp, nil
+	}
 	if resp := onlyPOST(header, req); resp != nil {
 		return resp, nil
 	}

@@ -284,17 +284,35 @@ func TestEndToEnd(t *testing.T) {
 	}
 }
 
-// TestBuiltinsHaveNoDescription: a client that asks echo or sink for a WSDL
-// learns that there is none.
-func TestBuiltinsHaveNoDescription(t *testing.T) {
-	for _, name := range []string{"builtin:echo", "builtin:sink"} {
-		n, err := NewBuiltin(name)
+// TestBuiltinDescriptions: echo has a WSDL; a client that asks for something
+// else, or sink for one, learns that there is none.
+func TestBuiltinDescriptions(t *testing.T) {
+	for _, c := range []struct {
+		name, method, query string
+		status              int
+	}{
+		{"builtin:echo", http.MethodGet, "wsdl", http.StatusOK},
+		{"builtin:echo", http.MethodHead, "WSDL", http.StatusOK},
+		{"builtin:echo", http.MethodGet, "singleWsdl", http.StatusOK},
+		{"builtin:echo", http.MethodGet, "xsd=1", http.StatusMethodNotAllowed},
+		{"builtin:echo", http.MethodGet, "", http.StatusMethodNotAllowed},
+		{"builtin:sink", http.MethodGet, "wsdl", http.StatusMethodNotAllowed},
+	} {
+		n, err := NewBuiltin(c.name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := n.Send(t.Context(), &proxy.Request{Method: http.MethodGet, HasQuery: true, Query: "wsdl"})
-		if err != nil || resp.Status != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != "POST" || resp.Body != nil {
-			t.Errorf("%s: GET ?wsdl: got %+v, %v, want 405 and Allow: POST", name, resp, err)
+		resp, err := n.Send(t.Context(), &proxy.Request{Method: c.method, HasQuery: true, Query: c.query})
+		if err != nil || resp.Status != c.status || (resp.Header.Get("Allow") == "POST") != (c.status != http.StatusOK) {
+			t.Errorf("%s: %s ?%s: got %+v, %v, want %d", c.name, c.method, c.query, resp, err, c.status)
+			continue
+		}
+		if resp.Body != nil {
+			b, err := io.ReadAll(resp.Body)
+			if c.method != http.MethodGet || err != nil || int64(len(b)) != resp.Length {
+				t.Errorf("%s: %s ?%s: got %d octets, %v, want %d", c.name, c.method, c.query, len(b), err, resp.Length)
+			}
+			resp.Body.Close()
 		}
 	}
 }

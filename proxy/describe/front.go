@@ -1,0 +1,331 @@
+package describe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"soapway/soapcodec/wsdl"
+	"soapway/xmlstream"
+)
+
+// The limits of descriptions.
+const (
+	MaxDocument  = 16 << 20 // octets of a document
+	MaxDocuments = 500      // of a service
+	MaxDepth     = 16       // of references from one to the next
+	maxCached    = 64 << 20 // octets in memory of a route
+	maxTokens    = 20_000
+)
+
+// DefaultFresh is how long a document is handed out before its source is asked
+// again.
+const DefaultFresh = time.Minute
+
+// The times that a source has.
+const (
+	patience = 10 * time.Second
+	// haste is for a document of which an older copy is here.
+	haste = 2 * time.Second
+)
+
+// A Location says where a document is: "/depot?wsdl" on the backend,
+// "file:types.xsd" beside the file of a route, or an absolute URL.
+type Location string
+
+// A Copy is a document as its source sent it, with what tells whether it has
+// changed since.
+type Copy struct {
+	Status         int    // 200, or 304 when asked with ETag or Modified
+	Type           string // Content-Type
+	ETag, Modified string // fields ETag and Last-Modified
+	Body           []byte
+}
+
+// A StatusError is an answer that is no document.
+type StatusError struct {
+	Status int
+	Header http.Header // WWW-Authenticate, Retry-After and Allow of it
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("describe: the source answered with status %d", e.Status)
+}
+
+// The reasons for which a document is not handed out.
+var (
+	ErrTooLarge = fmt.Errorf("describe: the document has more than %d MiB", MaxDocument>>20)
+	ErrTooMany  = fmt.Errorf("describe: the service has more than %d documents", MaxDocuments)
+	ErrNotFound = errors.New("describe: there is no such document")
+)
+
+// A Document is a description that can be handed out. It does not change.
+type Document struct {
+	Location Location
+	Type     string // Content-Type
+	Body     []byte // UTF-8
+	Kind     wsdl.Kind
+	// Stale says that the source could not be asked whether it has changed.
+	Stale bool
+
+	parsed         *wsdl.Document
+	sum            [sha256.Size]byte
+	etag, modified string
+}
+
+// Options configures a [Front].
+type Options struct {
+	// Name tells the documents of this front from those of others on a Shelf.
+	Name string
+
+	// Fetch gets a document, when etag or modified is not empty only if it has
+	// changed. Errors: *[StatusError], [ErrTooLarge], or why the source cannot be
+	// reached.
+	Fetch func(ctx context.Context, at Location, etag, modified string) (*Copy, error)
+
+	// Resolve tells which document a reference in another one leads to, false if
+	// it is none that may be fetched.
+	Resolve func(from Location, ref string) (Location, bool)
+
+	// Shelf keeps documents between runs. Default: memory only.
+	Shelf *Shelf
+
+	// Fresh is how long a document is handed out before its source is asked
+	// again. Default [DefaultFresh].
+	Fresh time.Duration
+
+	// Log is told when a source cannot be asked. Default: discard.
+	Log *slog.Logger
+}
+
+// Front has the descriptions of a route. Its methods may be called from many
+// goroutines.
+type Front struct {
+	opt Options
+
+	mu       sync.Mutex
+	entries  map[Location]*entry
+	clock    int64 // of uses
+	tokens   map[string]Location
+	catalogs map[Location]*Service
+}
+
+type entry struct {
+	turn  chan struct{} // has room for one: who asks the source
+	doc   *Document
+	err   error // why there is no doc, until until
+	until time.Time
+	used  int64 // under Front.mu
+	size  int64 // under Front.mu
+	quiet time.Time
+}
+
+// NewFront returns a front that has asked nobody yet.
+func NewFront(opt Options) *Front {
+	if opt.Fresh == 0 {
+		opt.Fresh = DefaultFresh
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Front{opt: opt, entries: map[Location]*entry{}, tokens: map[string]Location{}, catalogs: map[Location]*Service{}}
+}
+
+// Get returns a document. If its source cannot be asked, an older copy will do,
+// which is then Stale.
+func (f *Front) Get(ctx context.Context, at Location) (*Document, error) {
+	e := f.entry(at)
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	now := time.Now()
+	if e.doc == nil {
+		if doc, ok := f.opt.Shelf.load(f.opt.Name, at); ok {
+			f.set(e, doc)
+		}
+	}
+	if now.Before(e.until) && (e.doc != nil || e.err != nil) {
+		return e.doc, e.err
+	}
+	limit := patience
+	var etag, modified string
+	if e.doc != nil {
+		limit, etag, modified = haste, e.doc.etag, e.doc.modified
+	}
+	asking, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	doc, err := f.fetch(asking, at, etag, modified)
+	now = time.Now()
+	var status *StatusError
+	switch {
+	case err == nil && doc == nil: // as it was
+		e.until = now.Add(f.opt.Fresh)
+		f.opt.Shelf.touch(f.opt.Name, at)
+		if e.doc.Stale {
+			fresh := *e.doc
+			fresh.Stale = false
+			e.doc = &fresh
+		}
+		return e.doc, nil
+	case err == nil:
+		e.until = now.Add(f.opt.Fresh)
+		f.set(e, doc)
+		if err := f.opt.Shelf.save(f.opt.Name, doc); err != nil {
+			f.opt.Log.Warn("description not kept on disk", "route", f.opt.Name, "document", string(at), "err", err)
+		}
+		return doc, nil
+	case errors.As(err, &status) && status.Status < 500, ctx.Err() != nil:
+		f.forget(at, e)
+		return nil, err
+	case e.doc == nil:
+		// Those that wait here for the same document need not all ask.
+		e.err, e.until = err, now.Add(time.Second)
+		f.forget(at, e)
+		return nil, err
+	}
+	if now.After(e.quiet) {
+		e.quiet = now.Add(f.opt.Fresh)
+		f.opt.Log.Warn("description served from an older copy", "route", f.opt.Name, "document", string(at), "err", err)
+	}
+	if !e.doc.Stale {
+		old := *e.doc
+		old.Stale = true
+		e.doc = &old
+	}
+	e.until = now.Add(min(f.opt.Fresh, 5*time.Second)) // not everybody waits for a dead source
+	return e.doc, nil
+}
+
+// entry finds the place of a document, and makes room for it.
+func (f *Front) entry(at Location) *entry {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.clock++
+	e := f.entries[at]
+	if e == nil {
+		e = &entry{turn: make(chan struct{}, 1)}
+		f.entries[at] = e
+	}
+	e.used = f.clock
+	return e
+}
+
+// forget gives up the place of a document that is not to be had.
+func (f *Front) forget(at Location, e *entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.entries[at] == e && e.doc == nil {
+		delete(f.entries, at)
+	}
+}
+
+// set puts a document into its place; others that are used less make room.
+func (f *Front) set(e *entry, doc *Document) {
+	e.doc, e.err = doc, nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e.size = int64(len(doc.Body))
+	for {
+		var sum int64
+		var oldest Location
+		var last *entry
+		for at, o := range f.entries {
+			sum += o.size
+			if o != e && (last == nil || o.used < last.used) {
+				oldest, last = at, o
+			}
+		}
+		if sum <= maxCached && len(f.entries) <= MaxDocuments || last == nil {
+			return
+		}
+		delete(f.entries, oldest)
+	}
+}
+
+// fetch asks the source; nil without an error means that nothing has changed.
+func (f *Front) fetch(ctx context.Context, at Location, etag, modified string) (*Document, error) {
+	c, err := f.opt.Fetch(ctx, at, etag, modified)
+	if err != nil {
+		return nil, err
+	}
+	if c.Status == http.StatusNotModified && (etag != "" || modified != "") {
+		return nil, nil
+	}
+	if c.Status != http.StatusOK {
+		return nil, &StatusError{Status: c.Status}
+	}
+	return newDocument(at, c)
+}
+
+// newDocument checks and converts what a source has sent.
+func newDocument(at Location, c *Copy) (*Document, error) {
+	typ, label := mediaType(c.Type)
+	body, charset, err := xmlstream.DecodeBytes(c.Body, label)
+	if err != nil {
+		return nil, fmt.Errorf("describe: %s: %w", at, err)
+	}
+	parsed, err := wsdl.Parse(body)
+	if err != nil {
+		return nil, fmt.Errorf("describe: %s: %w", at, err)
+	}
+	d := &Document{Location: at, Type: c.Type, Body: body, Kind: parsed.Kind, parsed: parsed, etag: c.ETag, modified: c.Modified}
+	if d.Type == "" || charset != "utf-8" {
+		d.Type = typ + "; charset=utf-8"
+	}
+	d.sum = sha256.Sum256(body)
+	return d, nil
+}
+
+// Token is the name under which clients ask for a document that no route reaches
+// by its path.
+func (f *Front) Token(at Location) string {
+	sum := sha256.Sum256([]byte(at))
+	token := "~" + hex.EncodeToString(sum[:12])
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.tokens) >= maxTokens {
+		clear(f.tokens) // they are found again
+	}
+	f.tokens[token] = at
+	return token
+}
+
+// Find returns the document of a token. One that is not known, as after a
+// restart, is looked for among the documents that root refers to.
+func (f *Front) Find(ctx context.Context, root Location, token string) (Location, error) {
+	known := func() (Location, bool) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		at, ok := f.tokens[token]
+		return at, ok
+	}
+	if at, ok := known(); ok {
+		return at, nil
+	}
+	_, err := f.crawl(ctx, root, func(d *Document) {
+		for _, r := range d.parsed.Refs {
+			if r.Use == wsdl.Address {
+				continue
+			}
+			if at, ok := f.opt.Resolve(d.Location, r.Value); ok {
+				f.Token(at)
+			}
+		}
+	})
+	if at, ok := known(); ok {
+		return at, nil
+	}
+	if err == nil {
+		err = ErrNotFound
+	}
+	return "", err
+}
