@@ -17,13 +17,14 @@ func TestFaults(t *testing.T) {
 		t.Run("kill", func(t *testing.T) { killing(t, 2*time.Second, max(1, *kills)) })
 		return
 	}
-	t.Run("storm", func(t *testing.T) { storming(t, d*6/10) })
-	t.Run("kill", func(t *testing.T) { killing(t, d/10, *kills) })
+	part := min(d/10, 2*time.Minute)
+	t.Run("storm", func(t *testing.T) { storming(t, d-4*part) })
+	t.Run("kill", func(t *testing.T) { killing(t, part, *kills) })
 	if d >= 2*time.Minute { // the storm has that too, but for a gateway that runs through
-		t.Run("flapping", func(t *testing.T) { flapping(t, d/10) })
+		t.Run("flapping", func(t *testing.T) { flapping(t, part) })
 	}
-	t.Run("first start", func(t *testing.T) { firstStarts(t, d/10) })
-	t.Run("one dead of fifty", func(t *testing.T) { oneDead(t, d/10) })
+	t.Run("first start", func(t *testing.T) { firstStarts(t, part) })
+	t.Run("one dead of fifty", func(t *testing.T) { oneDead(t, part) })
 }
 
 // TestPowerCuts cuts the power of the store's disk under load.

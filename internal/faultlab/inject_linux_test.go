@@ -26,13 +26,12 @@ func withoutStrace(*storm) string {
 	return ""
 }
 
-// injected are the calls that fail with EIO. A write is one of the files that hold
-// the accepted messages.
+// injected are the calls that fail with EIO: syncs, or writes of a stream's messages.
 func (s *storm) injected(what string) ([]string, error) {
 	if what == "sync" {
 		return []string{"-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO"}, nil
 	}
-	dir := messagesOf(s.store, "GW_IN_00")
+	dir := messagesOf(s.store, what)
 	files, err := filepath.Glob(filepath.Join(dir, "*.blk"))
 	if err != nil {
 		return nil, err

@@ -20,6 +20,8 @@ type storm struct {
 	nodes []*backend // of the routes of each kind; they come and go
 	flock *backend   // of many more routes; answers as it likes, and is always there
 	dead  *backend   // is down throughout
+
+	missed bool // the moment that was aimed at did not come
 }
 
 // A fault is something that is done to a gateway under load. It ends with the
@@ -118,9 +120,14 @@ func (s *storm) era(deck []fault, whole bool, until time.Time) {
 			}
 			pause(s.between(100*time.Millisecond, 500*time.Millisecond))
 			fmt.Fprintf(s.log, "--- %v %s\n", s.rec.now(), deck[i].name)
+			s.missed = false
 			deck[i].do(s)
-			s.met[deck[i].name]++
-			s.regain(deck[i].name)
+			name := deck[i].name
+			if s.missed {
+				name += " missed"
+			}
+			s.met[name]++
+			s.regain(name)
 		}
 	}
 	moods()
@@ -132,9 +139,11 @@ func (s *storm) era(deck []fault, whole bool, until time.Time) {
 		n.down() // so that nobody is at work on the ledger
 	}
 	s.judge()
+	s.dropDead()
 	h := newHistory()
 	h.Ordered, h.Once, h.AtMost, h.Kept = s.rec.h.Ordered, s.rec.h.Once, s.rec.h.AtMost, s.rec.h.Kept
 	s.rec.h = h
+	clear(s.buried) // one that comes back is one that nobody sent
 	for _, n := range append([]*backend{s.flock}, s.nodes...) {
 		n.act(usual)
 		n.up()
@@ -213,8 +222,8 @@ func everything() []fault {
 	for _, m := range moments {
 		all = append(
 			all,
-			fault{"kill, " + m.name, nil, func(s *storm) { m.aim(s)(); s.kill(); s.launch() }},
-			fault{"power, " + m.name, withoutDisk, func(s *storm) { m.aim(s)(); s.powerCut(); s.launch() }},
+			fault{"kill, " + m.name, nil, func(s *storm) { s.await(m); s.kill(); s.launch() }},
+			fault{"power, " + m.name, withoutDisk, func(s *storm) { s.await(m); s.powerCut(); s.launch() }},
 		)
 	}
 	for _, x := range troubles {
@@ -230,7 +239,13 @@ func everything() []fault {
 		fault{"disk, full", withoutDisk, func(s *storm) { s.fillDisk(spare) }},
 		fault{"disk, neighbour", nil, (*storm).neighbour},
 		fault{"error, sync", withoutStrace, func(s *storm) { s.failStore("sync", false) }},
-		fault{"error, write", withoutStrace, func(s *storm) { s.failStore("write", false) }},
+		fault{"error, write", withoutStrace, func(s *storm) { s.failStore("GW_IN_00", false) }},
+		fault{"error, note", withoutStrace, func(s *storm) { s.failStore("GW_STATE", false) }},
+		fault{"error, reply", withoutStrace, func(s *storm) { s.failStore("GW_ANSWER", false) }},
+		fault{"operator, replay", nil, (*storm).replayDead},
+		fault{"operator, pause", nil, func(s *storm) { s.meddle("pause", "resume") }},
+		fault{"operator, hold", nil, func(s *storm) { s.meddle("hold", "release") }},
+		fault{"operator, flush", nil, func(s *storm) { s.operate("flush", "", s.some()...) }},
 		fault{"error, sync and exit", withoutStrace, func(s *storm) { s.failStore("sync", true) }},
 	)
 }

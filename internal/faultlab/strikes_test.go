@@ -55,8 +55,14 @@ type moment struct {
 	aim func(s *storm) func() bool
 }
 
+// await waits for a moment, and writes down if it did not come.
+func (s *storm) await(m moment) { s.missed = !m.aim(s)() }
+
 // aimTime is how long a moment is waited for; then the strike comes all the same.
-const aimTime = 3 * time.Second
+const (
+	aimTime  = 3 * time.Second
+	trimTime = 6 * time.Second
+)
 
 // moments are those that strikes are aimed at. What the gateway is doing shows in
 // the files of its store and in its log.
@@ -64,18 +70,18 @@ var moments = []moment{
 	{"at random", func(s *storm) func() bool {
 		return func() bool { pause(s.between(0, time.Second)); return true }
 	}},
-	{"accept", change("GW_IN_00", isWritten)}, // a group is in flight
-	{"keep reply", change("GW_ANSWER", isWritten)},
-	{"bury", change("GW_DEAD", isWritten)},
-	{"note", change("GW_STATE", isWritten)}, // attempts, what is finished, what is known
-	{"trim", change("GW_IN_00", isRemoved)},
+	{"accept", change("GW_IN_00", isWritten, aimTime)}, // a group is in flight
+	{"keep reply", change("GW_ANSWER", isWritten, aimTime)},
+	{"bury", change("GW_DEAD", isWritten, aimTime)},
+	{"note", change("GW_STATE", isWritten, aimTime)}, // attempts, what is finished, what is known
+	{"trim", change("GW_IN_00", isRemoved, trimTime)}, // a file of the log goes, or is written anew
 	{"circuit opens", circuitOpens},
 	{"start", whileStarting},
 	{"stop", whileStopping},
 }
 
 // change aims at a change of a stream's files.
-func change(stream string, kind uint32) func(*storm) func() bool {
+func change(stream string, kind uint32, within time.Duration) func(*storm) func() bool {
 	return func(s *storm) func() bool {
 		w, err := watchDir(messagesOf(s.store, stream), kind)
 		if err != nil {
@@ -83,7 +89,7 @@ func change(stream string, kind uint32) func(*storm) func() bool {
 			return func() bool { return false }
 		}
 		return func() bool {
-			ok := w.wait(aimTime)
+			ok := w.wait(within)
 			pause(s.between(0, 3*time.Millisecond))
 			return ok
 		}
