@@ -28,7 +28,11 @@ func (l *lab) operate(what, body string, routes ...string) {
 	l.t.Helper()
 	for _, r := range routes {
 		l.rec.breach(r, "operator: "+what)
-		if _, err := l.gw.post("queues/"+r+"/"+what, body); err != nil {
+		var err error
+		if !eventually(patience, func() bool {
+			_, err = l.gw.post("queues/"+r+"/"+what, body)
+			return err == nil || !strings.Contains(err.Error(), "store-loading")
+		}) || err != nil {
 			l.t.Error(err)
 		}
 	}

@@ -67,6 +67,7 @@ type sender struct {
 	once   bool          // messages have an id of their sender's, and are sent again
 	held   bool          // the backend's answer may come in place of a receipt
 	others []string      // routes to go on with, one after the other
+	fat    bool          // every message is as large as they get
 	sent   []memo        // of the messages that were accepted, the last ones
 	http   *http.Client
 	second *http.Client // for what is sent at the same time
@@ -130,7 +131,11 @@ func (s *sender) one() outcome {
 		s.route = s.others[s.n%n]
 	}
 	o := op{Key: fmt.Sprintf("%d-%d", s.name, s.n), Route: s.route, Unnamed: s.framed}
-	body := s.w.body(o.Key, size(s.rnd), s.deadly > 0 && s.rnd.IntN(s.deadly) == 0, s.rnd)
+	octets := size(s.rnd)
+	if s.fat {
+		octets = largest
+	}
+	body := s.w.body(o.Key, octets, s.deadly > 0 && s.rnd.IntN(s.deadly) == 0, s.rnd)
 	if s.lanes > 0 {
 		o.Lane = fmt.Sprintf("k%d", s.rnd.IntN(s.lanes))
 		body = inLane(body, o.Lane)
@@ -259,16 +264,17 @@ func (l *lab) send(n, count int, think time.Duration, deadly int, routes ...stri
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	for i := range n {
-		l.hire(ctx, c, count, think, deadly, routes[i%len(routes)])
+		l.hire(ctx, c, count, func(s *sender) { s.think, s.deadly = think, deadly }, routes[i%len(routes)])
 	}
 	return c
 }
 
-// hire adds a sender to a crowd. One with several routes sends to each in turn.
-func (l *lab) hire(ctx context.Context, c *crowd, count int, think time.Duration, deadly int, routes ...string) {
+// hire adds a sender to a crowd, after be has said what it is like. One with
+// several routes sends to each in turn.
+func (l *lab) hire(ctx context.Context, c *crowd, count int, be func(*sender), routes ...string) {
 	l.senders++
 	s := l.newSender(l.senders, routes[0])
-	s.think, s.deadly = think, deadly
+	be(s)
 	if len(routes) > 1 {
 		s.others = routes
 	}

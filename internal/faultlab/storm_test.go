@@ -21,6 +21,7 @@ type storm struct {
 	flock *backend   // of many more routes; answers as it likes, and is always there
 	dead  *backend   // is down throughout
 
+	bursts []*crowd
 	missed bool // the moment that was aimed at did not come
 }
 
@@ -132,6 +133,10 @@ func (s *storm) era(deck []fault, whole bool, until time.Time) {
 	}
 	moods()
 	c.halt()
+	for _, b := range s.bursts {
+		b.wait()
+	}
+	s.bursts = nil
 	heal(append([]*backend{s.dead, s.flock}, s.nodes...))
 	s.settle(2 * patience)
 	s.t.Logf("%d messages sent again with nothing waiting", c.repeatAll())
@@ -156,20 +161,21 @@ func (s *storm) work() *crowd {
 	c := &crowd{}
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
+	usual := func(s *sender) { s.think, s.deadly = 40*time.Millisecond, 60 }
 	var flock []string
 	for _, p := range s.plans {
 		switch p.node {
 		case s.flock:
 			flock = append(flock, p.name)
 		case s.dead:
-			s.hire(ctx, c, 0, 300*time.Millisecond, 0, p.name)
+			s.hire(ctx, c, 0, func(s *sender) { s.think = 300 * time.Millisecond }, p.name)
 		default:
-			s.hire(ctx, c, 0, 40*time.Millisecond, 60, p.name)
-			s.hire(ctx, c, 0, 40*time.Millisecond, 60, p.name)
+			s.hire(ctx, c, 0, usual, p.name)
+			s.hire(ctx, c, 0, usual, p.name)
 		}
 	}
 	for range 6 {
-		s.hire(ctx, c, 0, 40*time.Millisecond, 60, flock...)
+		s.hire(ctx, c, 0, usual, flock...)
 	}
 	return c
 }

@@ -1,6 +1,7 @@
 package faultlab
 
 import (
+	"context"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -61,7 +62,7 @@ func (s *storm) await(m moment) { s.missed = !m.aim(s)() }
 // aimTime is how long a moment is waited for; then the strike comes all the same.
 const (
 	aimTime  = 3 * time.Second
-	trimTime = 6 * time.Second
+	trimTime = 10 * time.Second
 )
 
 // moments are those that strikes are aimed at. What the gateway is doing shows in
@@ -74,7 +75,7 @@ var moments = []moment{
 	{"keep reply", change("GW_ANSWER", isWritten, aimTime)},
 	{"bury", change("GW_DEAD", isWritten, aimTime)},
 	{"note", change("GW_STATE", isWritten, aimTime)}, // attempts, what is finished, what is known
-	{"trim", change("GW_IN_00", isRemoved, trimTime)}, // a file of the log goes, or is written anew
+	{"trim", trimmed},
 	{"circuit opens", circuitOpens},
 	{"start", whileStarting},
 	{"stop", whileStopping},
@@ -94,6 +95,25 @@ func change(stream string, kind uint32, within time.Duration) func(*storm) func(
 			return ok
 		}
 	}
+}
+
+// trimmed aims at the removal of a file of the log, or of a part of it. For that to
+// come soon much has to be finished, so there is a burst of large messages.
+func trimmed(s *storm) func() bool {
+	wait := change("GW_IN_00", isRemoved, trimTime)(s)
+	s.bursts = append(s.bursts, s.burst())
+	return wait
+}
+
+// burst sends some 15 MB to backends that are well.
+func (s *storm) burst() *crowd {
+	c := &crowd{}
+	ctx, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	for range 16 {
+		s.hire(ctx, c, 20, func(x *sender) { x.think, x.fat = 0, true }, s.plans[len(s.plans)-1].name)
+	}
+	return c
 }
 
 // circuitOpens aims at the moment in which a backend is found to be down.
