@@ -7,7 +7,7 @@ TOOL    := $(GO) tool -modfile=internal/tools/go.mod
 N       ?= 200000x
 PKG     ?= ./...
 FAULTS  ?= 60s
-KILLS   ?= 30
+KILLS   ?= 15
 WHAT    ?= queue
 LAB     := cd internal/faultlab && ../../bin/faultlab.test -test.v -test.timeout 2h
 

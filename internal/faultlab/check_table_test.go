@@ -135,6 +135,11 @@ func TestCheck(t *testing.T) {
 			want: "3/0/0 0 dead 4", bad: []string{"changed a", "wrong_id b", "changed c", "changed d"},
 		},
 		{
+			name: "a dead letter of which only the start is shown",
+			h:    history{Ops: []op{ok("a", 0, 1)}, Dead: []burial{{"ida", "r", "permanent", "a", ""}}},
+			want: "1/0/0 0 dead 1",
+		},
+		{
 			name: "a refused message came",
 			h:    history{Ops: []op{ok("a", 0, 1).as(refused)}, Receipts: []receipt{got("a", 9, taken)}},
 			want: "0/1/0 1 dead 0", bad: []string{"refused_but_delivered a"},

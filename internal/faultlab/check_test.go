@@ -173,7 +173,7 @@ func (c *checker) judge(key string, s *story) {
 		c.found(isChanged, key, "a request or a dead letter with a body that nobody sent")
 		return
 	}
-	if d := s.dead; d != nil && (d.Hash != s.op.Hash || d.Route != s.op.Route) {
+	if d := s.dead; d != nil && (d.Hash != s.op.Hash && d.Hash != "" || d.Route != s.op.Route) {
 		c.found(isChanged, key, "dead letter: body %s on route %s, sent was %s on %s", d.Hash, d.Route, s.op.Hash, s.op.Route)
 	}
 	if d := s.dead; d != nil && s.op.ID != "" && d.ID != s.op.ID {

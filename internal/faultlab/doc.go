@@ -27,7 +27,8 @@
 // black holes, connections cut in a request, between request and reply, in a
 // reply, slow readers, half-open and half-closed ones; a stranger who fills the
 // disk, a neighbour who writes 200 MiB/s; EIO for syncfs and for a write of the
-// log; reloads. Its fifty backends come and go meanwhile, and one is down
+// log, a note or a reply; reloads; operators who pause, hold, flush, replay and
+// drop. Its fifty backends come and go meanwhile, and one is down
 // throughout. Then first starts are broken off, and two gateways with fifty
 // backends tell what one dead backend costs the others.
 //
@@ -68,9 +69,9 @@
 // # Flags
 //
 //   - -faults 60s: how long TestFaults goes on; without it, a few seconds, and
-//     TestFrozen and most of TestFullDisk are left out. However short, each
-//     fault is met once, which takes a minute. From 10m on the ratio of
-//     latencies is asserted.
+//     most of TestFullDisk is left out. However short, each fault is met once,
+//     which takes a minute or two. TestFrozen asks for 2m; from 10m on the ratio
+//     of latencies is asserted.
 //   - -versus: run TestVersusQueue, which measures; -waiting N: with so many
 //     waiting messages for a start.
 //   - -kills, -cuts: at least this many kill -9 and power cuts in TestFaults

@@ -41,8 +41,8 @@ func TestPowerCuts(t *testing.T) {
 
 // site configures a route of each kind: with order and without, by a key in the
 // body, with messages that are sent again, with replies that are kept, at most
-// once, with the backend's answer in place of a receipt, and one with a framed
-// backend that is also reached by frames.
+// once, with the backend's answer in place of a receipt, with messages above 1 MiB,
+// and one with a framed backend that is also reached by frames.
 func (l *lab) site() (nodes []*backend) {
 	l.t.Helper()
 	plans := kinds()
@@ -54,6 +54,9 @@ func (l *lab) site() (nodes []*backend) {
 	l.configure(plans...)
 	return nodes
 }
+
+// bulkRoute has messages that are too large for a record of the store.
+const bulkRoute = "bulk"
 
 func kinds() []plan {
 	return []plan{
@@ -67,6 +70,7 @@ func kinds() []plan {
 		{name: "single", atMost: true},
 		{name: "held", held: true},
 		{name: "anyway", held: true, anyway: true},
+		{name: bulkRoute},
 	}
 }
 

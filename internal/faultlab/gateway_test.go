@@ -290,12 +290,19 @@ func (g *gateway) dead(route string, known map[string]bool) (all []burial, err e
 				continue
 			}
 			known[m.ID] = true
-			var whole struct{ Envelope string }
+			var whole struct {
+				Envelope    string
+				EnvelopeCut bool `json:"envelope_cut"`
+			}
 			if err := g.get("/api/v1/messages/"+m.ID, &whole); err != nil {
 				return nil, err
 			}
 			body := []byte(whole.Envelope)
-			all = append(all, burial{m.ID, m.Route, m.Reason, keyOf(body), hashOf(body)})
+			b := burial{m.ID, m.Route, m.Reason, keyOf(body), hashOf(body)}
+			if whole.EnvelopeCut {
+				b.Hash = ""
+			}
+			all = append(all, b)
 		}
 		if p.Next == "" {
 			return all, nil

@@ -60,7 +60,7 @@ type receipt struct {
 }
 
 // A burial is one dead letter of the gateway at the end, with what its envelope
-// says it is.
+// says it is. Hash is empty for one that is not shown to its end.
 type burial struct{ ID, Route, Reason, Key, Hash string }
 
 // A breach is something that the lab did, which may make the gateway deliver

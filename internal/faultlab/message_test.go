@@ -74,8 +74,16 @@ func (w *writer) body(key string, size int, deadly bool, rnd *rand.Rand) []byte 
 		b = append(b, poison...)
 	}
 	b = append(b, fillStart...)
-	if fill := size - len(b) - len(envelopeEnd); fill > 0 {
-		b = append(b, w.text(fill, rnd)...)
+	for {
+		fill := min(size-len(b)-len(envelopeEnd), largest)
+		if fill <= 0 {
+			break
+		}
+		more := w.text(fill, rnd)
+		if len(more) == 0 {
+			break
+		}
+		b = append(b, more...)
 	}
 	return append(b, envelopeEnd...)
 }
@@ -88,6 +96,14 @@ func inLane(body []byte, lane string) []byte {
 // size draws a size: as many messages between 0.5 and 5 KB as between 5 and 50.
 func size(rnd *rand.Rand) int {
 	return int(smallest * math.Pow(largest/smallest, rnd.Float64()))
+}
+
+// bulk draws a size: one message of four is stored in a file of its own.
+func bulk(rnd *rand.Rand) int {
+	if rnd.IntN(4) > 0 {
+		return size(rnd)
+	}
+	return 1<<20 + rnd.IntN(2<<20)
 }
 
 func hashOf(b []byte) string {

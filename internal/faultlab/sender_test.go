@@ -132,8 +132,11 @@ func (s *sender) one() outcome {
 	}
 	o := op{Key: fmt.Sprintf("%d-%d", s.name, s.n), Route: s.route, Unnamed: s.framed}
 	octets := size(s.rnd)
-	if s.fat {
+	switch {
+	case s.fat:
 		octets = largest
+	case s.route == bulkRoute:
+		octets = bulk(s.rnd)
 	}
 	body := s.w.body(o.Key, octets, s.deadly > 0 && s.rnd.IntN(s.deadly) == 0, s.rnd)
 	if s.lanes > 0 {

@@ -119,7 +119,7 @@ func (s *storm) era(deck []fault, whole bool, until time.Time) {
 			if !whole && time.Now().After(until) {
 				break
 			}
-			pause(s.between(100*time.Millisecond, 500*time.Millisecond))
+			pause(s.between(50*time.Millisecond, 250*time.Millisecond))
 			fmt.Fprintf(s.log, "--- %v %s\n", s.rec.now(), deck[i].name)
 			s.missed = false
 			deck[i].do(s)
@@ -317,10 +317,10 @@ func (s *storm) freezeBackend() {
 	}
 }
 
-// freezeGateway lets the gateway stand still for 5 s, and in a long run for up to
-// 90 s.
+// freezeGateway lets the gateway stand still for 5 to 13 s, the last of which are
+// more than an acknowledgement may take, and in a long run for up to 90 s.
 func (s *storm) freezeGateway() {
-	most := min(90*time.Second, max(6*time.Second, *faultTime/10))
+	most := min(90*time.Second, max(13*time.Second, *faultTime/10))
 	s.rec.breach("", "SIGSTOP")
 	if err := freeze(s.gw.cmd.Process); err != nil {
 		s.t.Fatal(err)

@@ -62,7 +62,7 @@ func (s *storm) await(m moment) { s.missed = !m.aim(s)() }
 // aimTime is how long a moment is waited for; then the strike comes all the same.
 const (
 	aimTime  = 3 * time.Second
-	trimTime = 10 * time.Second
+	trimTime = 8 * time.Second
 )
 
 // moments are those that strikes are aimed at. What the gateway is doing shows in
