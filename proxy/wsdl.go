@@ -95,7 +95,10 @@ func (f *front) root(tail string) describe.Location {
 // onNode is the place of a document of the backend, as its first node has it.
 func (f *front) onNode(tail, query string) describe.Location {
 	u := f.route.backend.urls[0]
-	p := u.path + f.route.rest(u, tail)
+	p := u.path
+	if rest := f.route.rest(u, tail); rest != "" {
+		p = trimSlash(p) + rest
+	}
 	if p == "" {
 		p = "/"
 	}

@@ -136,6 +136,13 @@ func TestDescribeManyServices(t *testing.T) {
 			t.Errorf("%s is at %s", name, got)
 		}
 	}
+	// A node that stands for its whole server has no path, or one slash.
+	for _, name := range []string{"http://c.test", "http://c.test/"} {
+		c := services(name, map[string]string{"/one?wsdl": describes("http://c.test/one", ""), "/?wsdl": describes("http://c.test/", "")})
+		h := one(t, Route{Match: Match{Path: "/svc/*"}, WSDL: &WSDL{}}, c)
+		serve(t, h, get("/svc/one?wsdl")).wantAnswer(t, 200, describes("http://gw.test/svc/one", ""))
+		serve(t, h, get("/svc?wsdl")).wantAnswer(t, 200, describes("http://gw.test/svc/", ""))
+	}
 	a.answer = always(nil, &SendError{Class: NotSent, Err: errors.New("down")})
 	h = one(t, Route{Match: Match{Path: "/svc/*"}, WSDL: &WSDL{}}, a, b)
 	serve(t, h, get("/svc/one?wsdl")).wantAnswer(t, 200, describes("http://gw.test/svc/one", ""))

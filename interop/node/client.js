@@ -1,5 +1,6 @@
 // The depot's caller on npm soap; one JSON line for each operation.
 // Run: node client.js URL 11|12 OPERATION...
+// With DEPOT_WSDL, which is a URL, the addresses in that WSDL count.
 'use strict';
 
 const path = require('path');
@@ -37,8 +38,9 @@ const faultLine = (error) => {
 };
 
 const main = async () => {
-  const wsdl = path.join(__dirname, '..', 'depot.wsdl');
-  const client = await soap.createClientAsync(wsdl, { forceSoap12Headers: version === '12' }, url);
+  const fetched = process.env.DEPOT_WSDL;
+  const wsdl = fetched ?? path.join(__dirname, '..', 'depot.wsdl');
+  const client = await soap.createClientAsync(wsdl, { forceSoap12Headers: version === '12' }, fetched ? undefined : url);
   const port = client.Depot[`Port${version}`];
   const call = (operation, input) =>
     new Promise((resolve, reject) => {

@@ -1,5 +1,6 @@
 // The depot on npm soap; /11 speaks SOAP 1.1 and /12 SOAP 1.2.
 // Run: node server.js PORT
+// DEPOT_WSDL may name another file than depot.wsdl.
 'use strict';
 
 const fs = require('fs');
@@ -7,7 +8,7 @@ const http = require('http');
 const path = require('path');
 const soap = require('soap');
 
-const wsdl = fs.readFileSync(path.join(__dirname, '..', 'depot.wsdl'), 'utf8');
+const wsdl = fs.readFileSync(process.env.DEPOT_WSDL ?? path.join(__dirname, '..', 'depot.wsdl'), 'utf8');
 const reason = (parcel) => `refused & returned: ${parcel}`;
 const detail = { ParcelRefused: { attributes: { xmlns: 'urn:example:depot' }, reason: 'zone <9> is closed' } };
 

@@ -1,6 +1,7 @@
 <?php
 // The depot's caller on PHP's SoapClient; one JSON line for each operation.
 // Run: php client.php URL 11|12 OPERATION...
+// With DEPOT_WSDL, which is a URL, the addresses in that WSDL count.
 
 ini_set('soap.wsdl_cache_enabled', '0');
 ini_set('memory_limit', '512M');
@@ -9,10 +10,9 @@ ini_set('default_socket_timeout', '30');
 const TEXT = 'héllo <&> ]]> 测试';
 
 $url = $argv[1];
-$client = new SoapClient(dirname(__DIR__) . '/depot.wsdl', [
-    'location' => $url,
-    'soap_version' => $argv[2] === '12' ? SOAP_1_2 : SOAP_1_1,
-]);
+$fetched = getenv('DEPOT_WSDL');
+$options = ['soap_version' => $argv[2] === '12' ? SOAP_1_2 : SOAP_1_1];
+$client = new SoapClient($fetched ?: dirname(__DIR__) . '/depot.wsdl', $fetched ? $options : $options + ['location' => $url]);
 
 /** All text of a fault's detail, which PHP gives as nested objects. */
 function textOf(mixed $value): string

@@ -1,6 +1,7 @@
 <?php
 // The depot on PHP's own SoapServer; /11 speaks SOAP 1.1 and /12 SOAP 1.2.
 // Start: php -S 127.0.0.1:PORT server.php
+// DEPOT_WSDL may name another file than depot.wsdl.
 
 ini_set('soap.wsdl_cache_enabled', '0');
 ini_set('memory_limit', '512M');
@@ -38,7 +39,7 @@ function isVersion12(): bool
     return str_ends_with(strtok($_SERVER['REQUEST_URI'], '?'), '/12');
 }
 
-$wsdl = dirname(__DIR__) . '/depot.wsdl';
+$wsdl = getenv('DEPOT_WSDL') ?: dirname(__DIR__) . '/depot.wsdl';
 if (isset($_GET['wsdl'])) {
     header('Content-Type: text/xml; charset=utf-8');
     readfile($wsdl);
