@@ -11,7 +11,7 @@ KILLS   ?= 15
 WHAT    ?= queue
 LAB     := cd internal/faultlab && ../../bin/faultlab.test -test.v -test.timeout 2h
 
-.PHONY: run build test check fuzz conformance golden bench purego cross interop clean faults powercuts versus versus-queue versus-xml
+.PHONY: run build test check fuzz conformance golden bench purego cross interop clean faults powercuts versus versus-queue versus-xml versus-proxy
 
 # The shipped gateway.yaml stores messages in ./data. Where a sync proves nothing,
 # as in a container without a volume, the gateway refuses that: for a first look
@@ -80,8 +80,8 @@ powercuts: ## power cuts on an ext4 of its own, as root: make powercuts N=1000
 	$(GO) test -c -o bin/faultlab.test ./internal/faultlab
 	$(LAB) -test.run '^TestPowerCuts$$' -cuts $(N)
 
-versus: ## ours beside what one could use instead, in one run: make versus WHAT=queue, WHAT=xml
-	@case '$(WHAT)' in queue|xml) ;; *) echo 'versus: WHAT=queue and WHAT=xml are what there is'; exit 2;; esac
+versus: ## ours beside what one could use instead, in one run: make versus WHAT=queue, WHAT=xml, WHAT=proxy
+	@case '$(WHAT)' in queue|xml|proxy) ;; *) echo 'versus: WHAT=queue, WHAT=xml and WHAT=proxy are what there is'; exit 2;; esac
 	$(MAKE) versus-$(WHAT)
 
 versus-queue:
@@ -94,6 +94,11 @@ versus-xml:
 	$(GO) -C internal/xmlversus build -o ../../bin/xmlversus .
 	$(GO) -C internal/xmlversus build -tags purego -o ../../bin/xmlversus-purego .
 	bin/xmlversus -purego bin/xmlversus-purego -peers bin/xmlpeers
+
+versus-proxy:
+	bash internal/proxyversus/setup.sh
+	$(GO) test -c -o bin/proxyversus.test ./internal/proxyversus
+	cd internal/proxyversus && ../../bin/proxyversus.test -test.v -test.timeout 30m -versus
 
 clean:
 	rm -rf bin
