@@ -336,7 +336,7 @@ func (c *committer) syncNow() error {
 	if c.sync != nil {
 		began := time.Now()
 		if err := c.sync(); err != nil {
-			return err
+			return &syncError{err}
 		}
 		c.observer.Synced(time.Since(began), c.unsaved)
 	}

@@ -37,9 +37,10 @@ type Embedded struct {
 	used     atomic.Int64 // octets of all streams, as last told, plus what came since
 	messages atomic.Int64
 	limit    int64 // for used
-	freeAt   atomic.Int64
 	room     atomic.Pointer[room]
-	started  time.Time // for freeAt: waits are monotonic
+	started  time.Time // waits are monotonic
+	life     context.Context
+	end      context.CancelFunc
 
 	replies       replyHours
 	attempts      sync.Map    // id -> sequence in GW_STATE of its attempts, as far as known
@@ -53,12 +54,6 @@ type Embedded struct {
 }
 
 var _ Store = (*Embedded)(nil)
-
-// room is what a look at the filesystem has found.
-type room struct {
-	free int64
-	err  error
-}
 
 // OpenEmbedded opens the store in o.Dir, or makes it. It takes the store's
 // lock, starts the server, and reads nothing of the messages: [Embedded.Scan]
@@ -86,9 +81,14 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 		return nil, fmt.Errorf("queue: %w", err)
 	}
 	s := &Embedded{opt: o, dir: dir, failed: make(chan struct{}), started: time.Now()}
+	s.life, s.end = context.WithCancel(context.Background())
 	var undo []func()
 	defer func() {
 		if err != nil {
+			if s.lacksRoom(err) && !errors.Is(err, ErrNoRoom) {
+				err = fmt.Errorf("%w: %w", ErrNoRoom, err)
+			}
+			s.end()
 			s.closing.Store(true)
 			for i := len(undo) - 1; i >= 0; i-- {
 				undo[i]()
@@ -99,6 +99,7 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 		return nil, err
 	}
 	undo = append(undo, func() { _ = s.lock.Close() })
+	s.openReserve()
 	if s.id, err = readIdentity(dir); err != nil {
 		return nil, err
 	}
@@ -194,6 +195,7 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	s.run.Go(s.commit.run)
 	s.run.Go(s.trim.run)
 	s.run.Go(s.keys.run)
+	s.run.Go(s.keepRoom)
 	return s, nil
 }
 
@@ -264,6 +266,9 @@ func (s *Embedded) fail(err error) {
 	}
 	s.failOnce.Do(func() {
 		s.err = fmt.Errorf("queue: store failed: %w", err)
+		if s.lacksRoom(err) {
+			s.err = fmt.Errorf("%w: %w", ErrNoRoom, err)
+		}
 		close(s.failed)
 		s.opt.Log.Error("the store can not be trusted any more and takes no messages", "dir", s.dir, "err", err)
 		s.opt.Observer.StoreError(err)
@@ -326,7 +331,7 @@ func (s *Embedded) put(ctx context.Context, m *Message) (uint64, error) {
 	if err := s.roomFor(int64(size), limit); err != nil {
 		return 0, err
 	}
-	if err := s.roomOnDisk(free); err != nil {
+	if err := s.roomOnDisk(free, 2*int64(size)); err != nil {
 		return 0, err
 	}
 	j := &job{rec: rec, size: size, msg: m}
@@ -356,9 +361,9 @@ func (s *Embedded) roomFor(size, limit int64) error {
 // stay free.
 func (s *Embedded) bounds(m *Message) (limit, free int64) {
 	if m != nil && m.After != FateWaiting { // it must not stop what drains the store
-		return s.opt.MaxBytes, s.opt.MinFree / 2
+		return s.opt.MaxBytes, s.watermark() / 2
 	}
-	return s.limit, s.opt.MinFree
+	return s.limit, s.watermark()
 }
 
 // roomForBlob refuses when so many octets more of the body of m would be too many;
@@ -371,10 +376,7 @@ func (s *Embedded) roomForBlob(size int64, m *Message) error {
 	if err := s.roomFor(size, limit); err != nil {
 		return err
 	}
-	if free > 0 {
-		free += size
-	}
-	return s.roomOnDisk(free)
+	return s.roomOnDisk(free, size)
 }
 
 // NewBlob implements [Store].
@@ -384,29 +386,6 @@ func (s *Embedded) NewBlob(size int64) (BlobWriter, error) {
 		return nil, err // no typed nil
 	}
 	return w, nil
-}
-
-// roomOnDisk refuses when less than so much of the filesystem is free. It looks at
-// it at most every 250 ms: the server must never meet a full disk, after which its
-// streams stay broken until a restart.
-func (s *Embedded) roomOnDisk(least int64) error {
-	if s.opt.MinFree < 0 {
-		return nil
-	}
-	now := int64(time.Since(s.started)) + 1
-	last := s.freeAt.Load()
-	if (last == 0 || now-last >= int64(250*time.Millisecond)) && s.freeAt.CompareAndSwap(last, now) {
-		free, err := s.opt.free(s.dir)
-		s.room.Store(&room{free, err})
-	}
-	switch r := s.room.Load(); {
-	case r == nil: // another is looking for the first time
-	case r.err != nil:
-		return fmt.Errorf("%w: %w", ErrFull, r.err)
-	case r.free < least:
-		return fmt.Errorf("%w: %d octets are free on the disk, %d are kept", ErrFull, r.free, least)
-	}
-	return nil
 }
 
 // Remove implements [Store].
@@ -712,7 +691,7 @@ func (s *Embedded) Close() error {
 	if s.closing.Swap(true) {
 		return nil
 	}
-	s.keys.stop()
+	s.end()
 	s.trim.close() // its last pass goes through the committer
 	s.commit.close()
 	s.run.Wait()
@@ -724,8 +703,17 @@ func (s *Embedded) Close() error {
 	s.js.stop()
 	// The server has written its last; the descriptor is still the first one,
 	// so an error of any write since the start comes up here.
-	if err == nil && s.commit.sync != nil {
-		err = s.commit.sync()
+	if s.commit.sync != nil {
+		switch {
+		case err == nil:
+			err = s.commit.sync()
+		case errors.Is(err, ErrNoRoom):
+			// No sync has failed so far. Only if this one does not either, all that
+			// was accepted is on the disk, and the store may be opened again.
+			if e := s.commit.sync(); e != nil {
+				err = fmt.Errorf("queue: store failed: %v; then: %w", err, e)
+			}
+		}
 	}
 	if err == nil {
 		err = s.identity(func(id *identity) { id.Clean, id.Counts = id.Clean || !s.opt.Inspect, counts })

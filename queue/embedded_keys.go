@@ -2,7 +2,6 @@ package queue
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -26,9 +25,7 @@ type keyring struct {
 	mu   sync.Mutex
 	used map[string]bool // was in use at some time of this run, so that something may be sealed with it that no census has seen
 
-	wake   chan struct{}
-	ctx    context.Context
-	cancel context.CancelFunc
+	wake chan struct{}
 }
 
 // seal takes up the keys that a store is opened with, or refuses them. found
@@ -93,7 +90,6 @@ func (s *Embedded) idNow() identity {
 func (s *Embedded) openKeys() error {
 	k := s.opt.Keys
 	s.keys.s, s.keys.wake, s.keys.used = s, make(chan struct{}, 1), map[string]bool{noKey: !k.Sealing(), k.ID(): true}
-	s.keys.ctx, s.keys.cancel = context.WithCancel(context.Background())
 	for _, name := range []string{streamLog, streamDead, streamState, streamReply} {
 		i, err := s.js.info(name)
 		if err != nil {
@@ -147,14 +143,12 @@ func (r *keyring) poke() {
 	}
 }
 
-func (r *keyring) stop() { r.cancel() }
-
 // run takes the census at the start, and whenever the keys have changed.
 func (r *keyring) run() {
 	for {
 		select {
 		case <-r.wake:
-		case <-r.ctx.Done():
+		case <-r.s.life.Done():
 			return
 		case <-r.s.failed:
 			return
@@ -162,7 +156,7 @@ func (r *keyring) run() {
 		if r.s.opt.Inspect || !r.needsCensus() {
 			continue
 		}
-		if err := r.census(); err != nil && r.ctx.Err() == nil && r.s.usable() == nil {
+		if err := r.census(); err != nil && r.s.life.Err() == nil && r.s.usable() == nil {
 			r.s.opt.Log.Warn("what the store is sealed with could not be counted", "err", err)
 		}
 	}
@@ -195,7 +189,7 @@ func (r *keyring) census() error {
 		return nil
 	}
 	for _, name := range []string{streamLog, streamDead, streamState, streamReply} {
-		if err := s.js.heads(r.ctx, name, 1, count); err != nil {
+		if err := s.js.heads(r.s.life, name, 1, count); err != nil {
 			return err
 		}
 	}
@@ -244,7 +238,7 @@ func (r *keyring) staleBody(c *claim) bool {
 // renewDead seals dead letters anew.
 func (r *keyring) renewDead() error {
 	var ids []string
-	err := r.s.js.heads(r.ctx, streamDead, 1, func(m scanned) error {
+	err := r.s.js.heads(r.s.life, streamDead, 1, func(m scanned) error {
 		h, err := decodeDeadHead(m.header(headerDead))
 		if err == nil && (r.stale(m.sealed) || r.staleBody(h.body.blob)) {
 			ids = append(ids, h.ID)
@@ -266,7 +260,7 @@ func (r *keyring) renewDead() error {
 			if b, ok := d.Blob.(*storedBlob); ok && r.staleBody(&b.claim) {
 				d.Blob = struct{ Blob }{b} // as one from elsewhere it is copied, and the copy is sealed anew
 			}
-			return r.s.bury(r.ctx, d)
+			return r.s.bury(r.s.life, d)
 		}); err != nil {
 			return err
 		}
@@ -277,7 +271,7 @@ func (r *keyring) renewDead() error {
 // renewStates seals states anew, under their new names.
 func (r *keyring) renewStates() error {
 	var names []string
-	err := r.s.js.values(r.ctx, subjectState+"*", func(m scanned) error {
+	err := r.s.js.values(r.s.life, subjectState+"*", func(m scanned) error {
 		if r.stale(m.sealed) {
 			if name, err := decodeValue(m.header(headerValue), m.msg.Data); err == nil {
 				names = append(names, name)
@@ -297,7 +291,7 @@ func (r *keyring) renewStates() error {
 			if err != nil {
 				return err
 			}
-			return r.s.saveState(r.ctx, name, v)
+			return r.s.saveState(r.s.life, name, v)
 		}); err != nil {
 			return err
 		}

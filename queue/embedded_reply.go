@@ -67,7 +67,7 @@ func (s *Embedded) KeepReply(ctx context.Context, r *Reply) error {
 	if err := s.roomFor(int64(size), s.opt.MaxBytes); err != nil {
 		return err
 	}
-	if err := s.roomOnDisk(s.opt.MinFree / 2); err != nil {
+	if err := s.roomOnDisk(s.watermark()/2, 2*int64(size)); err != nil {
 		return err
 	}
 	if err := s.noteHour(ctx, hour); err != nil {

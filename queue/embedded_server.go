@@ -66,6 +66,7 @@ type js struct {
 	replies []string // reply subject of each slot of a group
 
 	keys atomic.Pointer[Keys] // for what is read
+	disk diskErrors
 }
 
 // startServer starts JetStream in o.StoreDir. broken is told of what the server or
@@ -78,10 +79,10 @@ func startServer(o *server.Options, keys *Keys, log *slog.Logger, broken func(er
 	if err != nil {
 		return nil, fmt.Errorf("queue: embedded server: %w", err)
 	}
-	srv.SetLoggerV2(&serverLog{log: log, fatal: broken}, false, false, false)
-	srv.Start()
 	j := &js{srv: srv}
 	j.keys.Store(keys)
+	srv.SetLoggerV2(&serverLog{log: log, fatal: broken, disk: &j.disk}, false, false, false)
+	srv.Start()
 	defer func() {
 		if err != nil {
 			j.stop()
@@ -400,6 +401,7 @@ func (j *js) stop() {
 type serverLog struct {
 	log   *slog.Logger
 	fatal func(error)
+	disk  *diskErrors // may be nil
 }
 
 var _ server.Logger = (*serverLog)(nil)
@@ -416,7 +418,17 @@ func (l *serverLog) Noticef(format string, v ...any) { l.say(slog.LevelDebug, fo
 func (l *serverLog) Debugf(format string, v ...any)  { l.say(slog.LevelDebug, format, v) }
 func (l *serverLog) Tracef(format string, v ...any)  { l.say(slog.LevelDebug, format, v) }
 func (l *serverLog) Warnf(format string, v ...any)   { l.say(slog.LevelWarn, format, v) }
-func (l *serverLog) Errorf(format string, v ...any)  { l.say(slog.LevelError, format, v) }
+
+// Errorf tells an error of the disk by its reason, before anybody meets it as
+// text, or as a mere refusal.
+func (l *serverLog) Errorf(format string, v ...any) {
+	for _, a := range v {
+		if err, ok := a.(error); ok && l.disk != nil {
+			l.disk.heard(err)
+		}
+	}
+	l.say(slog.LevelError, format, v)
+}
 
 // Fatalf must not end the process: the queue fails, the rest of the gateway goes on.
 func (l *serverLog) Fatalf(format string, v ...any) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,7 +31,10 @@ type depot struct {
 	openStore func(queue.StoreOptions) (queue.Store, error)
 
 	present atomic.Pointer[stock]
-	opened  chan *stock // to run; holds one
+	opened  chan *stock // to run; holds one, nil for one that waits for room
+	starved atomic.Bool // there is a store, and no room to open it
+	watched sync.Once   // by the metrics
+	cfg     atomic.Pointer[config.Config]
 	exit    atomic.Bool // store.on_failure
 	adopt   func()      // called once the queue knows what it holds
 
@@ -88,22 +92,37 @@ func checkStore(cfg *config.Config) config.Problems {
 func (p *depot) open(cfg *config.Config) config.Problems {
 	p.exit.Store(cfg.Store.OnFailure == config.OnFailureExit)
 	need := stores(cfg)
-	if p.present.Load() != nil || !need && !exists(string(cfg.Store.Dir)) {
+	p.cfg.Store(cfg)
+	if p.present.Load() != nil || p.starved.Load() || !need && !exists(string(cfg.Store.Dir)) {
 		return nil
 	}
 	s, err := p.acquire(cfg)
 	switch {
 	case err == nil:
+	case errors.Is(err, queue.ErrNoRoom) && exists(string(cfg.Store.Dir)):
+		// Everything else goes on meanwhile.
+		p.log.Error("the disk has no room to open the store: queue routes are closed until there is some", "err", err)
+		p.starved.Store(true)
+		p.opened <- nil
+		return nil
 	case need:
 		return config.Problems{storeProblem(cfg, err)}
 	default:
 		p.log.Warn("there is a store that no route uses, and it cannot be opened", "dir", cfg.Store.Dir, "err", err)
 		return nil
 	}
-	p.present.Store(s)
-	p.metrics.WatchQueue(telemetry.QueueSource{Queues: p.samples, DiskFree: s.free})
+	p.show(s)
 	p.opened <- s
 	return nil
+}
+
+// show makes s the store of the gateway.
+func (p *depot) show(s *stock) {
+	p.present.Store(s)
+	p.starved.Store(false)
+	p.watched.Do(func() {
+		p.metrics.WatchQueue(telemetry.QueueSource{Queues: p.samples, DiskFree: p.free})
+	})
 }
 
 // exists reports whether there is a store in dir.
@@ -249,6 +268,7 @@ func retryPolicy(r *config.Retry) retry.Policy {
 // configure gives the queue the routes of cfg. Routes that do not store any
 // more keep delivering what they have stored.
 func (p *depot) configure(cfg *config.Config) error {
+	p.cfg.Store(cfg)
 	s := p.present.Load()
 	if s == nil {
 		return nil
@@ -269,65 +289,6 @@ func (p *depot) restartNeeded(old, fresh *config.Config) (keys []string) {
 		keys = append(keys, "store.min_free")
 	}
 	return keys
-}
-
-// run is the part that delivers, until it is stopped or the store fails. It
-// closes the store.
-func (p *depot) run(stop, cut context.Context) error {
-	defer context.AfterFunc(cut, func() { p.abandon(context.Cause(cut)) })()
-	var s *stock
-	select {
-	case s = <-p.opened:
-	case <-stop.Done():
-		select {
-		case s = <-p.opened:
-		default:
-			return nil
-		}
-	}
-	failed := p.deliver(stop, s)
-	broken := s.store.Err() != nil // then it was told, and closing tells it again
-	closed := s.store.Close()
-	if failed == nil && closed != nil && !broken {
-		return fmt.Errorf("close: %w", closed)
-	}
-	return failed
-}
-
-// deliver runs the queue. An error means that the gateway must not go on.
-func (p *depot) deliver(stop context.Context, s *stock) error {
-	ctx, end := context.WithCancel(stop)
-	defer end()
-	done := make(chan error, 1)
-	go func() { done <- s.queue.Run(ctx) }()
-	loaded := make(chan struct{})
-	go func() {
-		defer close(loaded)
-		if s.loaded(ctx) {
-			p.adopt()
-		}
-	}()
-	defer func() { <-loaded }()
-	defer end()
-
-	var err error
-	select {
-	case err = <-done:
-	case <-s.store.Failed():
-		end()
-		<-done
-		err = s.store.Err()
-	}
-	if err == nil {
-		return nil
-	}
-	if p.exit.Load() {
-		return err
-	}
-	s.broken.Store(&err)
-	p.log.Error("queue routes are closed; the others go on", "err", err)
-	<-stop.Done()
-	return nil
 }
 
 // loaded waits until the queue knows all that the store holds.
@@ -351,16 +312,6 @@ func (p *depot) close() {
 	if s := p.present.Load(); s != nil {
 		_ = s.store.Close()
 	}
-}
-
-// degraded says why queue routes take no messages, if they do not.
-func (p *depot) degraded() []string {
-	if s := p.present.Load(); s != nil {
-		if err := s.broken.Load(); err != nil {
-			return []string{(*err).Error() + "; queue routes are closed"}
-		}
-	}
-	return nil
 }
 
 // Enqueue implements [proxy.Enqueuer].
@@ -461,6 +412,9 @@ func keptReply(r *queue.Reply) *proxy.KeptReply {
 // Follow implements [proxy.Follower].
 func (p *depot) Follow(id string) (*proxy.Followed, error) {
 	s := p.present.Load()
+	if s == nil && p.starved.Load() {
+		return nil, proxy.ErrStoreBusy
+	}
 	if s == nil {
 		return nil, proxy.ErrNoMessage
 	}
@@ -521,7 +475,11 @@ func (p *depot) samples() []telemetry.QueueSample {
 }
 
 // free is the room on the filesystem of the store.
-func (s *stock) free() (int64, bool) {
+func (p *depot) free() (int64, bool) {
+	s := p.present.Load()
+	if s == nil {
+		return 0, false
+	}
 	n, err := queue.FreeBytes(s.store.Info().Dir)
 	return n, err == nil
 }

@@ -6,7 +6,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -15,8 +17,8 @@ import (
 // the gateway refuse messages before the store fails; it goes on delivering,
 // loses nothing, and takes messages again by itself once there is room. Where a
 // stranger takes the very last octet the store may fail while it notes a
-// delivery; it then stays closed, and loses nothing either: the next start has
-// everything.
+// delivery; it is then closed, and opened again when there is room, without a
+// restart.
 func TestFullDisk(t *testing.T) {
 	t.Run("by a stranger", func(t *testing.T) { fullDisk(t, mountDisk(t, 128<<20), spare, "strict") })
 	t.Run("of memory", func(t *testing.T) { fullDisk(t, mountMemory(t, 64<<20), -1, "relaxed") })
@@ -73,6 +75,7 @@ func fullDisk(t *testing.T, disk *disk, leave int64, durability string) {
 	case leave < 0:
 		l.drain(patience, l.routes)
 	default:
+		l.rec.breach("", "no room")
 		pause(2 * time.Second) // it delivers what it can
 	}
 	if stranger {
@@ -80,17 +83,7 @@ func fullDisk(t *testing.T, disk *disk, leave int64, durability string) {
 			t.Fatal(err)
 		}
 	}
-	if leave == 0 {
-		l.kill()
-		l.start()
-	}
-	if !eventually(patience, func() bool {
-		before := l.refusals()
-		l.send(1, 1, 0, 0, "free").wait()
-		return l.refusals() == before
-	}) {
-		t.Errorf("no message is accepted although there is room again\n%s", l.gw.tail())
-	}
+	l.takesAgain()
 	l.send(16, 10, 0, 0, l.routes...).wait()
 	l.finish()
 }
@@ -108,6 +101,82 @@ func (l *lab) turnedAway(route string) {
 	if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {
 		l.t.Errorf("a message for a full store: got %s with Retry-After %q, want 503 and a time", res.Status, res.Header.Get("Retry-After"))
 	}
+}
+
+// takesAgain waits until a message is accepted.
+func (l *lab) takesAgain() {
+	l.t.Helper()
+	if !eventually(patience, func() bool {
+		_, before, _ := l.rec.counts()
+		l.send(1, 1, 0, 0, "free").wait()
+		_, after, _ := l.rec.counts()
+		return after > before
+	}) {
+		l.t.Errorf("no message is accepted although there is room again\n%s", l.gw.tail())
+	}
+}
+
+// TestBrim: a store on a tmpfs of 64 MiB that is filled to the brim again and
+// again, by messages and by a stranger who takes the last octet, while messages
+// come and go, with kill -9 in between. Callers get 503; nothing that was
+// accepted is lost; it recovers without a restart.
+func TestBrim(t *testing.T) {
+	turns := 2
+	if *faultTime > 0 {
+		turns = max(4, int(*faultTime/(15*time.Second)))
+	}
+	l := newLabOn(t, mountMemory(t, 64<<20))
+	l.durability = "relaxed"
+	nodes := l.site()
+	l.start()
+	for turn := range turns {
+		for _, n := range nodes {
+			n.down()
+		}
+		before := l.refusals()
+		if turn%2 == 0 { // messages fill it, then a stranger takes what is left
+			for range 200 {
+				if l.send(16, 20, 0, 0, l.routes...).wait(); l.refusals() > before {
+					break
+				}
+			}
+		} else {
+			l.send(16, 20, 0, 0, l.routes...).wait()
+		}
+		heal(nodes) // what is delivered has to be noted, and there is no room for it
+		l.rec.breach("", "no room")
+		c := l.send(16, 0, 5*time.Millisecond, 0, l.routes...)
+		for range 3 {
+			if err := l.disk.fill(l.ballast()+strconv.Itoa(l.pick(1<<30)), 0); err != nil {
+				t.Fatal(err)
+			}
+			pause(l.between(100*time.Millisecond, 600*time.Millisecond))
+		}
+		if l.refusals() == before {
+			t.Errorf("turn %d: nothing was refused on a full disk", turn)
+		}
+		if l.rnd.IntN(2) == 0 {
+			l.kill()
+			l.start() // on a full disk
+		}
+		pause(l.between(0, 500*time.Millisecond))
+		c.halt()
+		balls, err := filepath.Glob(l.ballast() + "*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range balls {
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.takesAgain()
+		if !l.gw.alive() {
+			t.Fatalf("the gateway died of a full disk: %v\n%s", l.gw.err, l.gw.tail())
+		}
+		l.drain(2*patience, l.routes)
+	}
+	l.finish()
 }
 
 // fill writes a file until the disk has no room, and gives back so much.

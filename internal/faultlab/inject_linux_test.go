@@ -26,12 +26,13 @@ func withoutStrace(*storm) string {
 	return ""
 }
 
-// injected are the calls that fail with EIO: syncs, or writes of a stream's messages.
-func (s *storm) injected(what string) ([]string, error) {
+// injected are the calls that fail for a reason, such as EIO: syncs, or writes of
+// a stream's messages.
+func (l *lab) injected(what, reason string) ([]string, error) {
 	if what == "sync" {
-		return []string{"-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO"}, nil
+		return []string{"-e", "trace=syncfs", "-e", "inject=syncfs:error=" + reason}, nil
 	}
-	dir := messagesOf(s.store, what)
+	dir := messagesOf(l.store, what)
 	files, err := filepath.Glob(filepath.Join(dir, "*.blk"))
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (s *storm) injected(what string) ([]string, error) {
 		n, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(f), ".blk"))
 		last = max(last, n)
 	}
-	args := []string{"-e", "trace=write,pwrite64", "-e", "inject=write,pwrite64:error=EIO"}
+	args := []string{"-e", "trace=write,pwrite64", "-e", "inject=write,pwrite64:error=" + reason}
 	for n := last; n < last+4; n++ { // a new one may be begun meanwhile
 		args = append(args, "-P", filepath.Join(dir, strconv.Itoa(n)+".blk"))
 	}
@@ -61,7 +62,7 @@ func (s *storm) failStore(what string, exit bool) {
 		defer func() { s.onFailure = ""; s.write(s.plans...) }()
 	}
 	pause(s.between(100*time.Millisecond, 300*time.Millisecond)) // until the senders are back
-	how, err := s.injected(what)
+	how, err := s.injected(what, "EIO")
 	if err != nil {
 		s.t.Fatal(err)
 	}
