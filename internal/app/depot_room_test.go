@@ -83,7 +83,7 @@ func startOn(t *testing.T, s *shelf, to, mode string) *gateway {
 	return g
 }
 
-var noRoom = fmt.Errorf("%w: write x: no space left on device", queue.ErrNoRoom)
+var errDiskFull = fmt.Errorf("%w: write x: no space left on device", queue.ErrNoRoom)
 
 // TestStoreOutOfRoom: a store that has failed for lack of room is opened again
 // without a restart, whatever on_failure says; until then its routes answer 503
@@ -98,8 +98,8 @@ func TestStoreOutOfRoom(t *testing.T) {
 				if status, _ := g.post(http.DefaultClient, "/orders"); status != 202 {
 					t.Fatalf("got %d, want 202", status)
 				}
-				s.set(noRoom) // for whoever opens it
-				s.present().FailNextSync(noRoom)
+				s.set(errDiskFull) // for whoever opens it
+				s.present().FailNextSync(errDiskFull)
 				if status, _ := g.post(http.DefaultClient, "/orders"); status != 503 {
 					t.Errorf("a message in the group that failed: got %d, want 503", status)
 				}
@@ -143,7 +143,7 @@ func TestStoreOutOfRoom(t *testing.T) {
 func TestStoreOutOfRoomAndBroken(t *testing.T) {
 	s := &shelf{disk: queue.NewMemory(), broken: true}
 	g := startOn(t, s, "http://127.0.0.1:1/", "degrade")
-	s.present().FailNextSync(noRoom)
+	s.present().FailNextSync(errDiskFull)
 	if status, _ := g.post(http.DefaultClient, "/orders"); status != 503 {
 		t.Errorf("got %d, want 503", status)
 	}
@@ -161,7 +161,7 @@ func TestStoreOutOfRoomAndBroken(t *testing.T) {
 // soon as its store can be opened.
 func TestStartWithoutRoom(t *testing.T) {
 	b := newTaker(t, nil)
-	s := &shelf{disk: queue.NewMemory(), err: noRoom}
+	s := &shelf{disk: queue.NewMemory(), err: errDiskFull}
 	g := startOn(t, s, b.URL, "degrade")
 	if status, _ := g.post(http.DefaultClient, "/orders"); status != 503 {
 		t.Errorf("without a store: got %d, want 503", status)
