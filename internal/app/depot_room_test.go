@@ -16,8 +16,8 @@ import (
 	"soapway/queue"
 )
 
-// shelf opens a store in memory, or fails as it was told to.
-type shelf struct {
+// cellar opens a store in memory, or fails as it was told to.
+type cellar struct {
 	mu     sync.Mutex
 	disk   *queue.Memory
 	err    error
@@ -25,7 +25,7 @@ type shelf struct {
 	broken bool // there is more wrong than the room
 }
 
-func (s *shelf) open(queue.StoreOptions) (queue.Store, error) {
+func (s *cellar) open(queue.StoreOptions) (queue.Store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -45,20 +45,20 @@ type broken struct{ *queue.Memory }
 
 func (b broken) Close() error { return errors.Join(errors.New("input/output error"), os.ErrClosed) }
 
-func (s *shelf) set(err error) {
+func (s *cellar) set(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err = err
 }
 
-func (s *shelf) present() *queue.Memory {
+func (s *cellar) present() *queue.Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.disk
 }
 
 // startOn runs a gateway with one route that stores and one that does not.
-func startOn(t *testing.T, s *shelf, to, mode string) *gateway {
+func startOn(t *testing.T, s *cellar, to, mode string) *gateway {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "store.json"), nil, 0o600); err != nil { // there is a store
@@ -92,7 +92,7 @@ func TestStoreOutOfRoom(t *testing.T) {
 	for _, mode := range []string{"degrade", "exit"} {
 		t.Run(mode, func(t *testing.T) {
 			b := newTaker(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-			s := &shelf{disk: queue.NewMemory()}
+			s := &cellar{disk: queue.NewMemory()}
 			g := startOn(t, s, b.URL, mode)
 			for range 2 { // again and again
 				if status, _ := g.post(http.DefaultClient, "/orders"); status != 202 {
@@ -141,7 +141,7 @@ func TestStoreOutOfRoom(t *testing.T) {
 
 // TestStoreOutOfRoomAndBroken: a disk that is full and cannot be synced is not trusted again.
 func TestStoreOutOfRoomAndBroken(t *testing.T) {
-	s := &shelf{disk: queue.NewMemory(), broken: true}
+	s := &cellar{disk: queue.NewMemory(), broken: true}
 	g := startOn(t, s, "http://127.0.0.1:1/", "degrade")
 	s.present().FailNextSync(errDiskFull)
 	if status, _ := g.post(http.DefaultClient, "/orders"); status != 503 {
@@ -161,7 +161,7 @@ func TestStoreOutOfRoomAndBroken(t *testing.T) {
 // soon as its store can be opened.
 func TestStartWithoutRoom(t *testing.T) {
 	b := newTaker(t, nil)
-	s := &shelf{disk: queue.NewMemory(), err: errDiskFull}
+	s := &cellar{disk: queue.NewMemory(), err: errDiskFull}
 	g := startOn(t, s, b.URL, "degrade")
 	if status, _ := g.post(http.DefaultClient, "/orders"); status != 503 {
 		t.Errorf("without a store: got %d, want 503", status)
