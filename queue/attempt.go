@@ -297,7 +297,11 @@ func (q *Queue) lastReply(it *item) ([]byte, string) {
 	if !it.replied {
 		return nil, ""
 	}
-	a, err := q.store.Attempts(it.id())
+	return q.replyOf(it.id())
+}
+
+func (q *Queue) replyOf(id string) ([]byte, string) {
+	a, err := q.store.Attempts(id)
 	if err != nil || len(a) == 0 {
 		return nil, ""
 	}

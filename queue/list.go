@@ -78,7 +78,7 @@ type Detail struct {
 	Entry
 	Message   *Message
 	History   []AttemptRecord
-	Reply     []byte // dead letters: the last answer
+	Reply     []byte // the last answer, if there was one: of one that waits its first 8 KiB
 	ReplyType string
 }
 
@@ -107,8 +107,7 @@ type burial struct {
 
 type deadEntry struct {
 	Entry
-	same *[16]byte       // key of Message.Identity, nil for none
-	mark []AttemptRecord // what the message starts with when it is replayed
+	same *[16]byte // key of Message.Identity, nil for none
 }
 
 // bury adds a dead letter to the index.
@@ -330,9 +329,10 @@ func (q *Queue) Get(id string) (*Detail, error) {
 	dead := q.buried.byID[id]
 	var d Detail
 	var seq uint64
+	replied := false
 	switch {
 	case it != nil:
-		d.Entry, d.History, seq = q.entry(it), it.history(), it.seq
+		d.Entry, d.History, seq, replied = q.entry(it), it.history(), it.seq, it.replied
 	case dead != nil:
 		d.Entry = dead.Entry
 	}
@@ -341,6 +341,9 @@ func (q *Queue) Get(id string) (*Detail, error) {
 	case it != nil:
 		m, err := q.store.Get(seq)
 		d.Message = m
+		if replied && err == nil {
+			d.Reply, d.ReplyType = q.replyOf(id)
+		}
 		return &d, err
 	case dead != nil:
 		l, err := q.store.Dead(id)

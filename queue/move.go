@@ -170,6 +170,15 @@ func (q *Queue) target(to string) (*routeState, error) {
 	return nil, ErrNoTarget
 }
 
+// Takes reports whether a route takes messages that are stored already: those of
+// another route, or from elsewhere.
+func (q *Queue) Takes(route string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, err := q.target(route)
+	return err == nil
+}
+
 // noteMove makes it durable that messages of a route are moved away.
 func (q *Queue) noteMove(ctx context.Context, route string) error {
 	q.mu.Lock()
@@ -266,12 +275,12 @@ func (q *Queue) takeToMove(ids []string, to string) (items []*item, dead []strin
 			items = append(items, it)
 		case it == nil && d != nil && d.Route != to:
 			dead = append(dead, id)
-			q.inHand[id] = nil
+			q.inHand[id] = &hand{}
 		}
 	}
 	for _, it := range items {
 		it.route.take(it)
-		q.inHand[it.id()] = nil
+		q.inHand[it.id()] = &hand{}
 	}
 	return items, dead, busy, nil
 }
@@ -330,7 +339,7 @@ func (q *Queue) moveWaiting(ctx context.Context, it *item, to string) error {
 	target, err := q.target(to)
 	if err == nil {
 		fresh.Route, fresh.Destination, fresh.First, fresh.Anew = to, target.dest.cfg.Name, false, true
-		if target.cfg.Retry.Expired(q.clock.now() - it.accepted) {
+		if it.went == FateWaiting && target.cfg.Retry.Expired(q.clock.now()-it.accepted) { // else what follows from it would not be found
 			fresh.Accepted = time.Now()
 		}
 	}
@@ -358,7 +367,7 @@ func (q *Queue) moveWaiting(ctx context.Context, it *item, to string) error {
 func (q *Queue) putElsewhere(id string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.inHand[id] != nil
+	return q.inHand[id].item != nil
 }
 
 // keepDoubt writes down that a message may have been processed where only its

@@ -33,7 +33,8 @@ func (q *Queue) Replay(ctx context.Context, id string) error {
 		q.mu.Unlock()
 		return ErrBusy
 	}
-	q.inHand[id] = nil
+	held := &hand{}
+	q.inHand[id] = held
 	q.mu.Unlock()
 	defer q.release(id, nil)
 	// A replay that has begun is finished: half of one is a message and its
@@ -54,7 +55,7 @@ func (q *Queue) Replay(ctx context.Context, id string) error {
 	m := *dead.Message
 	m.Accepted, m.First, m.Anew = time.Now(), dead.Stops, true
 	q.mu.Lock()
-	entry.mark = mark
+	held.history = mark
 	q.mu.Unlock()
 	if _, err := q.store.Put(ctx, &m); err != nil {
 		return err
@@ -73,11 +74,11 @@ func (q *Queue) Replay(ctx context.Context, id string) error {
 func (q *Queue) release(id string, old *item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	it := q.inHand[id]
-	delete(q.inHand, id)
-	if it == nil {
-		it = old
+	it := old
+	if h := q.inHand[id]; h != nil && h.item != nil {
+		it = h.item
 	}
+	delete(q.inHand, id)
 	if it == nil || it.where != inFlight {
 		return
 	}

@@ -37,10 +37,10 @@ type Queue struct {
 	buried  burial      // dead letters
 	hot     int64       // octets of bodies kept in memory
 	early   []earlyItem // accepted while the index is being rebuilt
-	// inHand are the messages that a Replay or a Move puts elsewhere, with the
-	// item in the new place once there is one. It is held until the old place is
-	// empty.
-	inHand   map[string]*item
+	// inHand are the messages that a Replay or a Move puts elsewhere, and those that
+	// an Import brings. They are held until the old place is empty, or until the
+	// import is remembered.
+	inHand   map[string]*hand
 	ids      *identities
 	complete chan struct{} // closed once the index is
 	scanned  uint64        // up to here the log was read when the index was rebuilt
@@ -48,6 +48,14 @@ type Queue struct {
 	run      *running
 	agenda   agenda
 	clock    clock
+}
+
+// hand is a message in hand.
+type hand struct {
+	item *item // in its new place, nil until it is there
+	// history is what it begins with there, with a mark among it; nil for none.
+	history []AttemptRecord
+	replied bool // item.replied
 }
 
 // earlyItem is an item that waits to become part of the index.
@@ -77,7 +85,7 @@ func New(s Store, d Deliverer, opt Options) (*Queue, error) {
 		byID:   map[idKey]*item{},
 		buried: burial{byID: map[string]*deadEntry{}},
 
-		inHand: map[string]*item{},
+		inHand: map[string]*hand{},
 		ids:    newIdentities(), complete: make(chan struct{}),
 		agenda: newAgenda(), clock: newClock(opt.Wall),
 	}
@@ -183,9 +191,10 @@ func (q *Queue) committed(seq uint64, m *Message) {
 	}
 	q.identify(m)
 	it := q.item(seq, m, m.Size())
-	if dead := q.buried.byID[m.ID]; dead != nil && len(dead.mark) > 0 {
-		it.setHistory(dead.mark)
-		it.maybe = true
+	h := q.inHand[m.ID]
+	if h != nil && len(h.history) > 0 {
+		it.setHistory(h.history)
+		it.maybe, it.replied = true, h.replied
 	}
 	if old := q.byID[keyOf(m.ID)]; old != nil && m.Anew {
 		it.takeOver(old)
@@ -202,9 +211,9 @@ func (q *Queue) committed(seq uint64, m *Message) {
 		return
 	}
 	q.insert(it, m.Lane)
-	if _, held := q.inHand[m.ID]; held {
+	if h != nil {
 		it.route.take(it)
-		q.inHand[m.ID] = it
+		h.item = it
 	}
 }
 

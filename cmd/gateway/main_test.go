@@ -50,6 +50,7 @@ func TestMain(m *testing.M) {
 //	make-store DIR [unclean]
 //	                   makes the store of a gateway that was stopped, or killed
 //	hold-store DIR     keeps a store open in another process
+//	cut-file FROM TO N TO is FROM without its last N octets
 //	first-id NAME      sets a variable to the first id of the last command's JSON
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -71,6 +72,7 @@ func TestScripts(t *testing.T) {
 			"make-store":  scriptMakeStore,
 			"hold-store":  scriptHoldStore,
 			"first-id":    scriptFirstID,
+			"cut-file":    scriptCutFile,
 		},
 	})
 }

@@ -116,14 +116,14 @@ func (c *cli) openStopped(ctx context.Context, cfg *config.Config, base string) 
 		return nil, &problem{err, ""}
 	}
 	c.say("%s: this is its stopped store %s", nobody, s.Dir())
-	return &queueClient{http: &http.Client{Transport: inProcess{s.API()}}, base: "http://localhost", stopped: s}, nil
+	return &queueClient{http: &http.Client{Transport: &inProcess{h: s.API()}}, base: "http://localhost", stopped: s}, nil
 }
 
 func newQueueClient(base, token string) *queueClient {
 	return &queueClient{
 		base: base, token: token,
 		http: &http.Client{
-			Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}, // no proxy
+			Transport: &http.Transport{ExpectContinueTimeout: 5 * time.Second, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}, // no proxy
 			// A redirect would carry the token elsewhere.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -133,6 +133,9 @@ func newQueueClient(base, token string) *queueClient {
 // close lets go of the connection or the store.
 func (q *queueClient) close() error {
 	q.http.CloseIdleConnections()
+	if p, ok := q.http.Transport.(*inProcess); ok {
+		p.calls.Wait()
+	}
 	if q.stopped != nil {
 		return q.stopped.Close()
 	}
@@ -276,16 +279,38 @@ func (q *queueClient) do(ctx context.Context, method, path string, query url.Val
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	kind := ""
+	if body != nil {
+		kind = "application/json"
+	}
+	resp, err := q.ask(ctx, method, path, query, body, kind)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return &unanswered{&problem{fmt.Errorf("the answer of the gateway at %s broke off: %w", q.base, err), ""}}
+	}
+	return q.read(resp, b, out)
+}
+
+// ask makes one request and returns the answer, whatever it is. A body of files
+// is asked for before it is sent.
+func (q *queueClient) ask(ctx context.Context, method, path string, query url.Values, body io.Reader, kind string) (*http.Response, error) {
 	target := q.base + "/api/v1" + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
 	}
 	req, err := http.NewRequestWithContext(ctx, method, target, body)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
+	}
+	if kind == fileType {
+		req.Header.Set("Expect", "100-continue")
 	}
 	if q.token != "" {
 		req.Header.Set("Authorization", "Bearer "+q.token)
@@ -295,14 +320,9 @@ func (q *queueClient) do(ctx context.Context, method, path string, query url.Val
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err // without the query
 		}
-		return &unanswered{&problem{fmt.Errorf("no answer from the gateway at %s: %w", q.base, err), ""}}
+		return nil, &unanswered{&problem{fmt.Errorf("no answer from the gateway at %s: %w", q.base, err), ""}}
 	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return &unanswered{&problem{fmt.Errorf("the answer of the gateway at %s broke off: %w", q.base, err), ""}}
-	}
-	return q.read(resp, b, out)
+	return resp, nil
 }
 
 // unanswered is a request without an answer.
@@ -362,40 +382,3 @@ type silent struct{ error }
 
 func (silent) Error() string   { return "" }
 func (s silent) Unwrap() error { return s.error }
-
-// inProcess hands requests to a handler of this process.
-type inProcess struct{ h http.Handler }
-
-var _ http.RoundTripper = inProcess{}
-
-// RoundTrip implements [http.RoundTripper].
-func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := &recorded{header: http.Header{}, status: http.StatusOK}
-	t.h.ServeHTTP(w, r)
-	return &http.Response{
-		Status: strconv.Itoa(w.status) + " " + http.StatusText(w.status), StatusCode: w.status,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r,
-	}, nil
-}
-
-// recorded keeps what a handler writes.
-type recorded struct {
-	header http.Header
-	status int
-	wrote  bool
-	body   bytes.Buffer
-}
-
-func (a *recorded) Header() http.Header { return a.header }
-
-func (a *recorded) WriteHeader(status int) {
-	if !a.wrote {
-		a.status, a.wrote = status, true
-	}
-}
-
-func (a *recorded) Write(b []byte) (int, error) {
-	a.wrote = true
-	return a.body.Write(b)
-}

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,20 @@ func scriptHoldStore(ts *testscript.TestScript, neg bool, args []string) {
 	s, err := openTestStore(ts.MkAbs(args[0]))
 	ts.Check(err)
 	ts.Defer(func() { _ = s.Close() })
+}
+
+func scriptCutFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: cut-file FROM TO N")
+	}
+	b, err := os.ReadFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	n, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	if n > len(b) {
+		ts.Fatalf("%s has %d octets", args[0], len(b))
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b[:len(b)-n], 0o600))
 }
 
 func scriptFirstID(ts *testscript.TestScript, neg bool, args []string) {

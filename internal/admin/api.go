@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 )
 
@@ -17,6 +18,7 @@ var (
 	ErrClosed    = errors.New("the store is closed or has failed")
 	ErrUnknown   = errors.New("whether the change was kept is not known")
 	ErrTarget    = errors.New("nothing can be moved to this route: it is none that stores messages")
+	ErrInvalid   = errors.New("the file of exported messages is not valid")
 	ErrStopped   = errors.New("this needs a running gateway")
 )
 
@@ -47,6 +49,12 @@ type Queue interface {
 	// filter selects. ErrTarget, ErrFull; ErrNoRoute if the filter's route is none.
 	Move(ctx context.Context, ids []string, to string) (Moved, error)
 	MoveAll(ctx context.Context, f Filter, to string) (Moved, error)
+	// Export writes a file of the messages that f selects; version is that of the gateway. What
+	// is left out cannot be read. ErrCursor never; the error of w.
+	Export(ctx context.Context, f Filter, version string, w io.Writer) (Exported, error)
+	// Import takes up the messages of a file that Export has written, on the route to
+	// unless it is "". What was taken before an error stays. ErrInvalid, ErrTarget, ErrFull.
+	Import(ctx context.Context, r io.Reader, to string) (Imported, error)
 	// Pause stops the attempts of a route until Resume; Flush makes all its
 	// messages due now. ErrNoRoute.
 	Pause(ctx context.Context, route string) error
@@ -176,8 +184,15 @@ func (noQueue) Move(_ context.Context, ids []string, _ string) (Moved, error) {
 }
 
 func (noQueue) MoveAll(context.Context, Filter, string) (Moved, error) { return Moved{}, ErrTarget }
-func (noQueue) Pause(context.Context, string) error                    { return ErrNoRoute }
-func (noQueue) Resume(context.Context, string) error                   { return ErrNoRoute }
-func (noQueue) Flush(context.Context, string) error                    { return ErrNoRoute }
-func (noQueue) Hold(context.Context, string) error                     { return ErrNoRoute }
-func (noQueue) Release(context.Context, string) error                  { return ErrNoRoute }
+func (noQueue) Export(context.Context, Filter, string, io.Writer) (Exported, error) {
+	return Exported{}, ErrNoRoute
+}
+
+func (noQueue) Import(context.Context, io.Reader, string) (Imported, error) {
+	return Imported{}, ErrTarget
+}
+func (noQueue) Pause(context.Context, string) error   { return ErrNoRoute }
+func (noQueue) Resume(context.Context, string) error  { return ErrNoRoute }
+func (noQueue) Flush(context.Context, string) error   { return ErrNoRoute }
+func (noQueue) Hold(context.Context, string) error    { return ErrNoRoute }
+func (noQueue) Release(context.Context, string) error { return ErrNoRoute }

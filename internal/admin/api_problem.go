@@ -32,6 +32,7 @@ var (
 	kindType       = kind{"unsupported-media-type", "The body is not JSON", http.StatusUnsupportedMediaType}
 	kindLarge      = kind{"body-too-large", "The body is too large", http.StatusRequestEntityTooLarge}
 	kindTarget     = kind{"bad-target", "Nothing can be moved to this route", http.StatusConflict}
+	kindInvalid    = kind{"bad-file", "The file of exported messages is not valid", http.StatusBadRequest}
 	kindBusy       = kind{"message-busy", "The message is being delivered", http.StatusConflict}
 	kindStopped    = kind{"gateway-stopped", "This needs a running gateway", http.StatusConflict}
 	kindLoading    = kind{"store-loading", "The gateway is still reading its store", http.StatusServiceUnavailable}
@@ -45,7 +46,7 @@ var (
 // kinds are all, for the test that compares them with openapi.yaml.
 var kinds = []kind{
 	kindToken, kindHost, kindOrigin, kindPath, kindRoute, kindMessage, kindMethod, kindParameter, kindBody, kindType,
-	kindLarge, kindTarget, kindBusy, kindStopped, kindLoading, kindFull, kindClosed, kindUnknown, kindDamaged, kindUnexpected,
+	kindLarge, kindTarget, kindInvalid, kindBusy, kindStopped, kindLoading, kindFull, kindClosed, kindUnknown, kindDamaged, kindUnexpected,
 }
 
 // Problem is a problem document (RFC 9457).
@@ -98,6 +99,7 @@ var reasons = []struct {
 	{ErrNoMessage, kindMessage},
 	{ErrBusy, kindBusy},
 	{ErrTarget, kindTarget},
+	{ErrInvalid, kindInvalid},
 	{ErrCursor, kindParameter},
 	{ErrDamaged, kindDamaged},
 	{ErrFull, kindFull},

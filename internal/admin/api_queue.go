@@ -62,11 +62,11 @@ type Page struct {
 }
 
 func (a *api) list(c *call) (any, error) {
-	f := Filter{Route: c.path("route"), State: c.query.Get("state"), Operation: c.query.Get("operation"), Text: c.query.Get("text"), After: c.query.Get("after")}
-	if err := f.check(kindParameter, c.query.Has("state"), c.query.Get("since"), c.query.Has("since")); err != nil {
+	f, err := c.filter()
+	if err != nil {
 		return nil, err
 	}
-	var err error
+	f.After = c.query.Get("after")
 	if f.Limit, err = c.number("limit", maxPage); err != nil {
 		return nil, err
 	}
@@ -79,6 +79,12 @@ func (a *api) list(c *call) (any, error) {
 		return nil, err
 	}
 	return Page{append([]Entry{}, page...), next, loading}, nil
+}
+
+// filter reads the filter of a query.
+func (c *call) filter() (Filter, error) {
+	f := Filter{Route: c.path("route"), State: c.query.Get("state"), Operation: c.query.Get("operation"), Text: c.query.Get("text")}
+	return f, f.check(kindParameter, c.query.Has("state"), c.query.Get("since"), c.query.Has("since"))
 }
 
 // check looks at the values that a caller has given, and fills in Since.

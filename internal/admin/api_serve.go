@@ -46,38 +46,53 @@ type endpoint struct {
 	method string
 	path   string
 	params []string // of the query
-	body   bool     // there is one, JSON
+	body   kindOfBody
 	do     func(*api, *call) (any, error)
 }
+
+// kindOfBody is what a request of an endpoint brings.
+type kindOfBody uint8
+
+const (
+	noBody   kindOfBody = iota
+	jsonBody            // one object
+	fileBody            // exported messages, read while they are taken up
+)
 
 // A call is a request that an endpoint can take.
 type call struct {
 	r     *http.Request
 	query url.Values
 	body  []byte
+	file  io.Reader // of a fileBody
 }
 
 func (c *call) path(name string) string { return c.r.PathValue(name) }
 
-var listParams = []string{"state", "operation", "since", "text", "after", "limit"}
+var (
+	filterParams = []string{"state", "operation", "since", "text"}
+	listParams   = append(slices.Clone(filterParams), "after", "limit")
+)
 
 // endpoints are all of the API; openapi.yaml describes exactly these.
 var endpoints = []endpoint{
-	{"GET", "/openapi.yaml", nil, false, (*api).describe},
-	{"GET", "/status", nil, false, (*api).status},
-	{"GET", "/queues", nil, false, (*api).queues},
-	{"GET", "/queues/{route}/messages", listParams, false, (*api).list},
-	{"POST", "/queues/{route}/pause", nil, false, (*api).pause},
-	{"POST", "/queues/{route}/resume", nil, false, (*api).resume},
-	{"POST", "/queues/{route}/flush", nil, false, (*api).flush},
-	{"POST", "/queues/{route}/hold", nil, false, (*api).hold},
-	{"POST", "/queues/{route}/release", nil, false, (*api).release},
-	{"POST", "/queues/{route}/replay", nil, true, (*api).replayAll},
-	{"POST", "/queues/{route}/drop", nil, true, (*api).dropAll},
-	{"POST", "/queues/move", nil, true, (*api).move},
-	{"GET", "/messages/{id}", nil, false, (*api).show},
-	{"POST", "/messages/{id}/replay", nil, false, (*api).replay},
-	{"DELETE", "/messages/{id}", nil, false, (*api).drop},
+	{"GET", "/openapi.yaml", nil, noBody, (*api).describe},
+	{"GET", "/status", nil, noBody, (*api).status},
+	{"GET", "/queues", nil, noBody, (*api).queues},
+	{"GET", "/queues/{route}/messages", listParams, noBody, (*api).list},
+	{"POST", "/queues/{route}/pause", nil, noBody, (*api).pause},
+	{"POST", "/queues/{route}/resume", nil, noBody, (*api).resume},
+	{"POST", "/queues/{route}/flush", nil, noBody, (*api).flush},
+	{"POST", "/queues/{route}/hold", nil, noBody, (*api).hold},
+	{"POST", "/queues/{route}/release", nil, noBody, (*api).release},
+	{"POST", "/queues/{route}/replay", nil, jsonBody, (*api).replayAll},
+	{"POST", "/queues/{route}/drop", nil, jsonBody, (*api).dropAll},
+	{"GET", "/queues/{route}/export", filterParams, noBody, (*api).export},
+	{"POST", "/queues/import", []string{"to"}, fileBody, (*api).importFile},
+	{"POST", "/queues/move", nil, jsonBody, (*api).move},
+	{"GET", "/messages/{id}", nil, noBody, (*api).show},
+	{"POST", "/messages/{id}/replay", nil, noBody, (*api).replay},
+	{"DELETE", "/messages/{id}", nil, noBody, (*api).drop},
 }
 
 // newAPI returns the API for o, whose defaults are filled in.
@@ -163,6 +178,8 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, e *endpoint) {
 	case yamlText:
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(v)
+	case *download:
+		v.answer(a, w, r)
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		enc := json.NewEncoder(w)
@@ -192,7 +209,10 @@ func (a *api) accept(w http.ResponseWriter, r *http.Request, e *endpoint) (*call
 			return nil, refusef(kindParameter, "parameter %s is given more than once", name)
 		}
 	}
-	if e.body {
+	if e.body == fileBody {
+		return c, c.open(w)
+	}
+	if e.body == jsonBody {
 		if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 			return nil, refusef(kindType, "send what is meant as application/json; for a filter {} is all messages of the route")
 		}
@@ -203,7 +223,7 @@ func (a *api) accept(w http.ResponseWriter, r *http.Request, e *endpoint) (*call
 	if c.body, err = readBody(w, r); err != nil {
 		return nil, err
 	}
-	if e.body {
+	if e.body == jsonBody {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bulkTimeout)) // else the context ends
 	} else if len(c.body) > 0 {
 		return nil, refusef(kindBody, "no body is expected here")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -31,6 +32,9 @@ type scripted struct {
 	page func(Filter) ([]Entry, string, error)
 	get  *Detail
 	busy bool // being loaded
+
+	file   []byte // of an export
+	breaks error  // after that
 }
 
 func (q *scripted) note(format string, args ...any) error {
@@ -77,6 +81,26 @@ func (q *scripted) Move(_ context.Context, ids []string, to string) (Moved, erro
 func (q *scripted) MoveAll(_ context.Context, f Filter, to string) (Moved, error) {
 	return Moved{Count: 2, Busy: 1}, q.note("move all %+v to %s", f, to)
 }
+
+func (q *scripted) Export(_ context.Context, f Filter, version string, w io.Writer) (Exported, error) {
+	if err := q.note("export %+v of %s", f, version); err != nil {
+		return Exported{}, err
+	}
+	_, err := w.Write(q.file)
+	if err == nil {
+		err = q.breaks
+	}
+	return Exported{Count: 2, LeftOut: 1}, err
+}
+
+func (q *scripted) Import(_ context.Context, r io.Reader, to string) (Imported, error) {
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return Imported{}, err
+	}
+	return Imported{Count: 3, Known: 1}, q.note("import %q to %q", b, to)
+}
+
 func (q *scripted) Pause(_ context.Context, r string) error  { return q.note("pause %s", r) }
 func (q *scripted) Resume(_ context.Context, r string) error { return q.note("resume %s", r) }
 func (q *scripted) Flush(_ context.Context, r string) error  { return q.note("flush %s", r) }
@@ -99,8 +123,8 @@ func ask(opt Options, method, target, body string, header ...string) *httptest.R
 }
 
 const (
-	jsonBody = "application/json"
-	formBody = "application/x-www-form-urlencoded"
+	jsonType = "application/json"
+	formType = "application/x-www-form-urlencoded"
 )
 
 func TestAPI(t *testing.T) {
@@ -143,55 +167,66 @@ func TestAPI(t *testing.T) {
 		{name: "flush", method: "POST", path: "/queues/orders/flush", status: 204, did: "flush orders"},
 		{name: "hold", method: "POST", path: "/queues/orders/hold", status: 204, did: "hold orders"},
 		{name: "release", method: "POST", path: "/queues/orders/release", status: 204, did: "release orders"},
-		{name: "pause with a body", method: "POST", path: "/queues/orders/pause", body: "{}", header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body"},
+		{name: "pause with a body", method: "POST", path: "/queues/orders/pause", body: "{}", header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body"},
 		{name: "pause with a parameter", method: "POST", path: "/queues/orders/pause?for=1h", status: 400, problem: "bad-parameter"},
 		{
 			name: "replay all", method: "POST", path: "/queues/orders/replay", body: " {} \n", header: []string{"Content-Type", "Application/JSON; charset=utf-8"}, status: 200,
 			did: `replay all {Route:orders State: Operation: Since:0001-01-01 00:00:00 +0000 UTC Text: After: Limit:0}`, want: `{"count":2}`,
 		},
 		{
-			name: "drop some", method: "POST", path: "/queues/orders/drop", body: `{"state":"dead","operation":"placeOrder","since":"2026-01-02T03:04:05Z","text":"permanent"}`, header: []string{"Content-Type", jsonBody}, status: 200,
+			name: "drop some", method: "POST", path: "/queues/orders/drop", body: `{"state":"dead","operation":"placeOrder","since":"2026-01-02T03:04:05Z","text":"permanent"}`, header: []string{"Content-Type", jsonType}, status: 200,
 			did: `drop all {Route:orders State:dead Operation:placeOrder Since:2026-01-02 03:04:05 +0000 UTC Text:permanent After: Limit:0}`, want: `{"count":2}`,
 		},
-		{name: "replay what waits", method: "POST", path: "/queues/orders/replay", body: `{"state":"pending"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "only dead letters"},
-		{name: "drop of no route", method: "POST", path: "/queues/odrers/drop", body: `{}`, header: []string{"Content-Type", jsonBody}, status: 404, problem: "no-such-route"},
-		{name: "drop without a filter", method: "POST", path: "/queues/orders/drop", header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "no JSON object"},
+		{name: "replay what waits", method: "POST", path: "/queues/orders/replay", body: `{"state":"pending"}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "only dead letters"},
+		{name: "drop of no route", method: "POST", path: "/queues/odrers/drop", body: `{}`, header: []string{"Content-Type", jsonType}, status: 404, problem: "no-such-route"},
+		{name: "drop without a filter", method: "POST", path: "/queues/orders/drop", header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "no JSON object"},
 		{name: "drop without a type", method: "POST", path: "/queues/orders/drop", body: `{}`, status: 415, problem: "unsupported-media-type"},
-		{name: "drop by a list", method: "POST", path: "/queues/orders/drop", body: `[]`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "no JSON object"},
-		{name: "misspelt filter", method: "POST", path: "/queues/orders/drop", body: `{"txt":"a"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: `"txt"`},
-		{name: "filter in capitals", method: "POST", path: "/queues/orders/drop", body: `{"State":"dead"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: `"State"`},
-		{name: "filter twice", method: "POST", path: "/queues/orders/drop", body: `{"state":"dead","state":"pending"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "twice"},
-		{name: "filter of null", method: "POST", path: "/queues/orders/drop", body: `{"state":null}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "no string"},
-		{name: "filter of an object", method: "POST", path: "/queues/orders/drop", body: `{"state":{"x":1}}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "no string"},
-		{name: "empty filter", method: "POST", path: "/queues/orders/drop", body: `{"text":""}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "is empty"},
-		{name: "filter of an unknown state", method: "POST", path: "/queues/orders/drop", body: `{"state":"lost"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "state must be"},
-		{name: "more behind the filter", method: "POST", path: "/queues/orders/drop", body: `{} {}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "more behind"},
-		{name: "cut off filter", method: "POST", path: "/queues/orders/drop", body: `{"state":"dead"`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body"},
-		{name: "comma too many", method: "POST", path: "/queues/orders/drop", body: `{"state":"dead",}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body"},
-		{name: "no colon", method: "POST", path: "/queues/orders/drop", body: `{"state" "dead"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body"},
-		{name: "filter not in UTF-8", method: "POST", path: "/queues/orders/drop", body: "{\"text\":\"\xff\"}", header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "UTF-8"},
-		{name: "long filter", method: "POST", path: "/queues/orders/drop", body: long, header: []string{"Content-Type", jsonBody}, status: 413, problem: "body-too-large"},
+		{name: "drop by a list", method: "POST", path: "/queues/orders/drop", body: `[]`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "no JSON object"},
+		{name: "misspelt filter", method: "POST", path: "/queues/orders/drop", body: `{"txt":"a"}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: `"txt"`},
+		{name: "filter in capitals", method: "POST", path: "/queues/orders/drop", body: `{"State":"dead"}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: `"State"`},
+		{name: "filter twice", method: "POST", path: "/queues/orders/drop", body: `{"state":"dead","state":"pending"}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "twice"},
+		{name: "filter of null", method: "POST", path: "/queues/orders/drop", body: `{"state":null}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "no string"},
+		{name: "filter of an object", method: "POST", path: "/queues/orders/drop", body: `{"state":{"x":1}}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "no string"},
+		{name: "empty filter", method: "POST", path: "/queues/orders/drop", body: `{"text":""}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "is empty"},
+		{name: "filter of an unknown state", method: "POST", path: "/queues/orders/drop", body: `{"state":"lost"}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "state must be"},
+		{name: "more behind the filter", method: "POST", path: "/queues/orders/drop", body: `{} {}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "more behind"},
+		{name: "cut off filter", method: "POST", path: "/queues/orders/drop", body: `{"state":"dead"`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body"},
+		{name: "comma too many", method: "POST", path: "/queues/orders/drop", body: `{"state":"dead",}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body"},
+		{name: "no colon", method: "POST", path: "/queues/orders/drop", body: `{"state" "dead"}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body"},
+		{name: "filter not in UTF-8", method: "POST", path: "/queues/orders/drop", body: "{\"text\":\"\xff\"}", header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "UTF-8"},
+		{name: "long filter", method: "POST", path: "/queues/orders/drop", body: long, header: []string{"Content-Type", jsonType}, status: 413, problem: "body-too-large"},
 
 		{
-			name: "move", method: "POST", path: "/queues/move", body: `{"to":"bills","from":"orders","state":"orphaned","text":"x"}`, header: []string{"Content-Type", jsonBody}, status: 200,
+			name: "export", method: "GET", path: "/queues/orders/export?state=dead&text=a", status: 200,
+			did: `export {Route:orders State:dead Operation: Since:0001-01-01 00:00:00 +0000 UTC Text:a After: Limit:0} of 1.2.3`,
+		},
+		{name: "export of no route", method: "GET", path: "/queues/odrers/export", status: 404, problem: "no-such-route", want: "odrers"},
+		{name: "export of a page", method: "GET", path: "/queues/orders/export?limit=3", status: 400, problem: "bad-parameter", want: "limit"},
+		{name: "export by HEAD", method: "HEAD", path: "/queues/orders/export", status: 200},
+		{name: "import", method: "POST", path: "/queues/import?to=bills", body: "a tar", header: []string{"Content-Type", "application/x-tar"}, status: 200, did: `import "a tar" to "bills"`, want: `{"count":3,"known":1}`},
+		{name: "import of JSON", method: "POST", path: "/queues/import", body: "{}", header: []string{"Content-Type", jsonType}, status: 415, problem: "unsupported-media-type", want: "application/x-tar"},
+		{name: "import by a form", method: "POST", path: "/queues/import", body: "x", header: []string{"Content-Type", "multipart/form-data; boundary=x"}, status: 403, problem: "cross-origin"},
+		{name: "import to an empty route", method: "POST", path: "/queues/import?to=", body: "x", header: []string{"Content-Type", "application/x-tar"}, status: 400, problem: "bad-parameter", want: "to is empty"},
+		{
+			name: "move", method: "POST", path: "/queues/move", body: `{"to":"bills","from":"orders","state":"orphaned","text":"x"}`, header: []string{"Content-Type", jsonType}, status: 200,
 			did: `move all {Route:orders State:orphaned Operation: Since:0001-01-01 00:00:00 +0000 UTC Text:x After: Limit:0} to bills`, want: `{"count":2,"busy":1,"damaged":0}`,
 		},
 		{
-			name: "move by ids", method: "POST", path: "/queues/move", body: `{"ids":["a","b"],"to":"bills"}`, header: []string{"Content-Type", jsonBody}, status: 200,
+			name: "move by ids", method: "POST", path: "/queues/move", body: `{"ids":["a","b"],"to":"bills"}`, header: []string{"Content-Type", jsonType}, status: 200,
 			did: `move ["a" "b"] to bills`, want: `{"count":1,"busy":0,"damaged":0,"unknown":["b"]}`,
 		},
-		{name: "move to nowhere", method: "POST", path: "/queues/move", body: `{"from":"orders"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "to which route"},
-		{name: "move of what", method: "POST", path: "/queues/move", body: `{"to":"bills"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "from or ids"},
-		{name: "move of nothing", method: "POST", path: "/queues/move", body: `{"to":"bills","from":""}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "from or ids"},
-		{name: "move of no ids", method: "POST", path: "/queues/move", body: `{"to":"bills","ids":[]}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "from or ids"},
-		{name: "move of an empty id", method: "POST", path: "/queues/move", body: `{"to":"bills","ids":["a",null]}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "an id is empty"},
-		{name: "move of ids that are none", method: "POST", path: "/queues/move", body: `{"to":"bills","ids":"a"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "no list of strings"},
-		{name: "move of both", method: "POST", path: "/queues/move", body: `{"to":"bills","from":"orders","ids":["a"]}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "exclude each other"},
-		{name: "move of filtered ids", method: "POST", path: "/queues/move", body: `{"to":"bills","ids":["a"],"state":"dead"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "exclude each other"},
-		{name: "move of ids twice", method: "POST", path: "/queues/move", body: `{"to":"bills","ids":["a"],"ids":["b"]}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "twice"},
-		{name: "move to itself", method: "POST", path: "/queues/move", body: `{"to":"orders","from":"orders"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: "the same route"},
-		{name: "move from no route", method: "POST", path: "/queues/move", body: `{"to":"bills","from":"odrers"}`, header: []string{"Content-Type", jsonBody}, status: 404, problem: "no-such-route", want: "odrers"},
-		{name: "move by a misspelt filter", method: "POST", path: "/queues/move", body: `{"to":"bills","from":"orders","txt":"a"}`, header: []string{"Content-Type", jsonBody}, status: 400, problem: "bad-body", want: `"txt"`},
+		{name: "move to nowhere", method: "POST", path: "/queues/move", body: `{"from":"orders"}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "to which route"},
+		{name: "move of what", method: "POST", path: "/queues/move", body: `{"to":"bills"}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "from or ids"},
+		{name: "move of nothing", method: "POST", path: "/queues/move", body: `{"to":"bills","from":""}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "from or ids"},
+		{name: "move of no ids", method: "POST", path: "/queues/move", body: `{"to":"bills","ids":[]}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "from or ids"},
+		{name: "move of an empty id", method: "POST", path: "/queues/move", body: `{"to":"bills","ids":["a",null]}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "an id is empty"},
+		{name: "move of ids that are none", method: "POST", path: "/queues/move", body: `{"to":"bills","ids":"a"}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "no list of strings"},
+		{name: "move of both", method: "POST", path: "/queues/move", body: `{"to":"bills","from":"orders","ids":["a"]}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "exclude each other"},
+		{name: "move of filtered ids", method: "POST", path: "/queues/move", body: `{"to":"bills","ids":["a"],"state":"dead"}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "exclude each other"},
+		{name: "move of ids twice", method: "POST", path: "/queues/move", body: `{"to":"bills","ids":["a"],"ids":["b"]}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "twice"},
+		{name: "move to itself", method: "POST", path: "/queues/move", body: `{"to":"orders","from":"orders"}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: "the same route"},
+		{name: "move from no route", method: "POST", path: "/queues/move", body: `{"to":"bills","from":"odrers"}`, header: []string{"Content-Type", jsonType}, status: 404, problem: "no-such-route", want: "odrers"},
+		{name: "move by a misspelt filter", method: "POST", path: "/queues/move", body: `{"to":"bills","from":"orders","txt":"a"}`, header: []string{"Content-Type", jsonType}, status: 400, problem: "bad-body", want: `"txt"`},
 		{name: "move by GET", method: "GET", path: "/queues/move", status: 405, problem: "method-not-allowed", want: "only POST"},
 
 		{name: "no path", method: "GET", path: "/queue", status: 404, problem: "no-such-path"},
@@ -207,7 +242,7 @@ func TestAPI(t *testing.T) {
 		{name: "page of another site", method: "DELETE", path: "/messages/0190", header: []string{"Sec-Fetch-Site", "cross-site"}, status: 403, problem: "cross-origin"},
 		{name: "page of a sibling", method: "DELETE", path: "/messages/0190", header: []string{"Sec-Fetch-Site", "same-site"}, status: 403, problem: "cross-origin"},
 		{name: "own page", method: "POST", path: "/queues/orders/pause", header: []string{"Origin", "http://127.0.0.1:8081", "Sec-Fetch-Site", "same-origin"}, status: 204, did: "pause orders"},
-		{name: "form", method: "POST", path: "/queues/orders/pause", header: []string{"Content-Type", formBody}, status: 403, problem: "cross-origin"},
+		{name: "form", method: "POST", path: "/queues/orders/pause", header: []string{"Content-Type", formType}, status: 403, problem: "cross-origin"},
 		{name: "form of files", method: "POST", path: "/queues/orders/drop", body: "{}", header: []string{"Content-Type", "multipart/form-data; boundary=x"}, status: 403, problem: "cross-origin"},
 		{name: "form of text", method: "POST", path: "/queues/orders/drop", body: "{}", header: []string{"Content-Type", "Text/Plain;charset=utf-8"}, status: 403, problem: "cross-origin"},
 		{name: "no media type at all", method: "POST", path: "/queues/orders/drop", body: "{}", header: []string{"Content-Type", ";;"}, status: 403, problem: "cross-origin"},
@@ -266,7 +301,7 @@ func TestAPIToken(t *testing.T) {
 		{"wrong", []string{"Authorization", "Bearer s3cres"}, 401},
 		{"right", []string{"Authorization", "Bearer s3cret"}, 204},
 		{"right, from another origin", []string{"Authorization", "Bearer s3cret", "Origin", "http://evil.example"}, 204},
-		{"right, as a form", []string{"Authorization", "Bearer s3cret", "Content-Type", formBody}, 204},
+		{"right, as a form", []string{"Authorization", "Bearer s3cret", "Content-Type", formType}, 204},
 	}
 	for _, tt := range tests {
 		q := &scripted{}
@@ -302,7 +337,7 @@ func TestAPIErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, wrapped := range []error{tt.err, fmt.Errorf("queue: %w: more", tt.err)} {
-			w := ask(Options{Queue: always(&scripted{err: wrapped})}, "POST", "/api/v1/queues/orders/drop", "{}", "Content-Type", jsonBody)
+			w := ask(Options{Queue: always(&scripted{err: wrapped})}, "POST", "/api/v1/queues/orders/drop", "{}", "Content-Type", jsonType)
 			if w.Code != tt.status || (w.Code == 503) != (w.Header().Get("Retry-After") != "") {
 				t.Errorf("%v: got %d with Retry-After %q, want %d", wrapped, w.Code, w.Header().Get("Retry-After"), tt.status)
 			}
@@ -384,7 +419,7 @@ func TestAPIChangesAreLogged(t *testing.T) {
 				return a
 			},
 		}))}
-		ask(opt, tt.method, "/api/v1"+tt.path, tt.body, "Authorization", "Bearer s3cret", "Content-Type", jsonBody)
+		ask(opt, tt.method, "/api/v1"+tt.path, tt.body, "Authorization", "Bearer s3cret", "Content-Type", jsonType)
 		if got := strings.TrimSuffix(log.String(), "\n"); got != tt.want {
 			t.Errorf("%s %s: logged\n\t%s, want\n\t%s", tt.method, tt.path, got, tt.want)
 		}
@@ -435,7 +470,7 @@ func TestAPIWhileLoading(t *testing.T) {
 		{"POST", "/queues/orders/replay", "{}", nil, 503, "urn:soapway:problem:store-loading"},
 	} {
 		q := &scripted{busy: true, err: tt.err}
-		w := ask(Options{Queue: always(q)}, tt.method, "/api/v1"+tt.path, tt.body, "Content-Type", jsonBody)
+		w := ask(Options{Queue: always(q)}, tt.method, "/api/v1"+tt.path, tt.body, "Content-Type", jsonType)
 		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) || tt.body != "" && len(q.did) > 0 {
 			t.Errorf("%s %s: got %d %s, and the queue was asked %q; want %d with %s", tt.method, tt.path, w.Code, w.Body, q.did, tt.status, tt.want)
 		}
@@ -499,7 +534,7 @@ func TestOpenAPI(t *testing.T) {
 		for _, p := range e.params {
 			line.WriteString(" " + p)
 		}
-		if e.body {
+		if e.body != noBody {
 			line.WriteString(" +body")
 		}
 		have = append(have, line.String())

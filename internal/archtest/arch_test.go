@@ -31,7 +31,7 @@ type rule struct {
 // it fails the test, so that a new one is placed on purpose.
 var rules = map[string]rule{
 	"cmd/gateway": {
-		ours:     []string{"config", "internal/admin", "internal/app", "internal/frame", "internal/telemetry", "queue", "soapcodec"},
+		ours:     []string{"config", "internal/admin", "internal/app", "internal/bundle", "internal/frame", "internal/telemetry", "queue", "soapcodec"},
 		test:     []string{"internal/frame"},
 		external: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},
@@ -66,11 +66,12 @@ var rules = map[string]rule{
 	"internal/app": {
 		ours: []string{
 			"config", "proxy", "proxy/balance", "proxy/describe", "proxy/guard", "proxy/health", "proxy/listen", "proxy/upstream", "queue", "soapcodec", "soapcodec/wsdl", "xmlstream",
-			"internal/admin", "internal/lifecycle", "internal/retry", "internal/telemetry", "queue",
+			"internal/admin", "internal/bundle", "internal/lifecycle", "internal/retry", "internal/telemetry", "queue",
 		},
 		test: []string{"internal/frame"},
 	},
 	"internal/archtest": {},
+	"internal/bundle":   {},
 	"internal/casetest": {
 		test:     []string{"xmlstream", "soapcodec", "internal/xmldsig"},
 		external: []string{"golang.org/x/text", "github.com/klauspost/compress", "github.com/andybalholm/brotli"},

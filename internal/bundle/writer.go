@@ -1,0 +1,121 @@
+package bundle
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+)
+
+// mostLeftOut is how many messages that could not be exported are named.
+const mostLeftOut = 1000
+
+// Writer writes a bundle. After an error it is of no use.
+type Writer struct {
+	tar      *tar.Writer
+	previous string // digest of the last JSON entry
+	end      End
+}
+
+// NewWriter begins a bundle. Format and Version of h are filled in.
+func NewWriter(w io.Writer, h Head) (*Writer, error) {
+	b := &Writer{tar: tar.NewWriter(w)}
+	h.Format, h.Version = Format, Version
+	return b, b.json(headName, &h, h.Created)
+}
+
+// Write appends a message. Files and Previous of m are filled in.
+func (b *Writer) Write(m *Message) error {
+	b.end.Messages++
+	dir := dirName(b.end.Messages)
+	m.Files, m.Previous = Files{Envelope: fileOf(m.Envelope)}, b.previous
+	if err := b.file(dir+fileName(envelopeName, m.Envelope), m.Envelope, m.Accepted); err != nil {
+		return err
+	}
+	if m.Reply != nil {
+		f := fileOf(m.Reply)
+		m.Files.Reply = &f
+		if err := b.file(dir+fileName(replyName, m.Reply), m.Reply, m.Accepted); err != nil {
+			return err
+		}
+	}
+	return b.json(dir+messageName, m, m.Accepted)
+}
+
+// LeaveOut notes that a message was to be in the bundle and is not.
+func (b *Writer) LeaveOut(id, reason string) {
+	b.end.Missing++
+	if len(b.end.LeftOut) < mostLeftOut {
+		b.end.LeftOut = append(b.end.LeftOut, LeftOut{id, reason})
+	}
+}
+
+// Count is how many messages have been written.
+func (b *Writer) Count() int { return b.end.Messages }
+
+// Close ends the bundle. Without it a reader takes it for one that was cut off.
+func (b *Writer) Close() error {
+	b.end.Previous = b.previous
+	if err := b.json(endName, &b.end, time.Now()); err != nil {
+		return err
+	}
+	return b.tar.Close()
+}
+
+func (b *Writer) json(name string, v any, at time.Time) error {
+	doc, err := marshal(v)
+	if err != nil {
+		return fmt.Errorf("bundle: %s: %w", name, err)
+	}
+	doc = append(doc, '\n')
+	b.previous = digest(doc)
+	return b.file(name, doc, at)
+}
+
+func (b *Writer) file(name string, content []byte, at time.Time) error {
+	if s := at.Unix(); s < 0 || s >= 1<<33 {
+		at = time.Unix(0, 0) // what ustar can say
+	}
+	h := &tar.Header{
+		Typeflag: tar.TypeReg, Name: name, Size: int64(len(content)), Mode: 0o600,
+		ModTime: at.Truncate(time.Second), Format: tar.FormatUSTAR,
+	}
+	if err := b.tar.WriteHeader(h); err != nil {
+		return err
+	}
+	_, err := b.tar.Write(content)
+	return err
+}
+
+// fileName adds to the name of a file what tells people how to open it.
+func fileName(name string, content []byte) string {
+	start := bytes.TrimLeft(bytes.TrimPrefix(content, []byte("\xef\xbb\xbf")), " \t\r\n")
+	if len(start) > 0 && start[0] == '<' {
+		return name + xml
+	}
+	return name + bin
+}
+
+func fileOf(b []byte) File {
+	return File{int64(len(b)), digest(b)}
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// marshal leaves < and > as they are: people read what it writes.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
