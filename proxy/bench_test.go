@@ -104,6 +104,8 @@ func BenchmarkServe(b *testing.B) {
 // pit is a store that forgets.
 type pit struct{}
 
+func (pit) NewBlob(int64) (BlobWriter, error) { return nil, ErrStoreBusy }
+
 func (pit) Enqueue(context.Context, *Stored) (Receipt, error) { return Receipt{}, nil }
 
 // BenchmarkAccept is what taking a message for the store costs, but for the

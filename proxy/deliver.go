@@ -158,7 +158,7 @@ func (c *call) takeAnswer(resp *Response, node int, meta *storedMeta, try Try) D
 	a := &answerFacts{status: resp.Status, oneway: c.route.OneWay}
 	keep := &keeper{most: keptReply}
 	if meta.Reply != nil || meta.Answer != nil {
-		keep.most = MaxStored
+		keep.most = MaxKept
 	}
 	err := c.readAnswer(resp, a, keep)
 	c.tries.end()

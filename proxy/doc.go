@@ -33,8 +33,9 @@
 // its last 16 KiB stay here until every check has passed, so that no backend
 // ever sees a complete message that is bad or short. An exchange holds at most
 // about two Buffers plus the scanner's window, whatever the size of the message.
-// One that is to be stored is in memory as a whole, up to [MaxStored]; those
-// above Buffer are bounded in number.
+// A larger one that is to be stored goes into a file of the store while it is
+// checked ([BlobWriter]), and is delivered from there ([Blob]); nothing of it is
+// held but what its check needs.
 //
 // Of a message with attachments the root is the envelope; the other parts pass
 // through as they are, whatever their size ([related]). What stands in front of a

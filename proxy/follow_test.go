@@ -27,7 +27,7 @@ func TestKeptReply(t *testing.T) {
 		r.Framed = true
 		return r
 	}
-	large := strings.Replace(reply11, "</s:Body>", strings.Repeat("<x/>", MaxStored/4)+"</s:Body>", 1)
+	large := strings.Replace(reply11, "</s:Body>", strings.Repeat("<x/>", MaxKept/4)+"</s:Body>", 1)
 	for _, tt := range []struct {
 		name    string
 		route   Route

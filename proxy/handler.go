@@ -16,14 +16,14 @@ import (
 type Handler struct {
 	opt   Options
 	table atomic.Pointer[Table]
-	large chan struct{} // holds one for each large message on its way to the store
+	large chan struct{} // holds one for each large message of unknown length that is read into memory
 }
 
 var _ Server = (*Handler)(nil)
 
 // NewHandler returns a handler that routes by t.
 func NewHandler(t *Table, opt Options) *Handler {
-	h := &Handler{opt: opt.withDefaults(), large: make(chan struct{}, manyLarge)}
+	h := &Handler{opt: opt.withDefaults(), large: make(chan struct{}, manyUnsure)}
 	h.table.Store(t)
 	return h
 }
@@ -258,6 +258,11 @@ func (c *call) close() {
 	c.tries.end()
 	c.msg.close()
 	c.leave()
+	c.letGo()
+}
+
+// letGo gives back the place of a large message in memory.
+func (c *call) letGo() {
 	if c.large {
 		c.large = false
 		<-c.h.large

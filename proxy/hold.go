@@ -17,7 +17,7 @@ var errHeld = fmt.Errorf("proxy: no answer in the time that the route waits: %w"
 // backend's answer if there is one in time, else the message is stored, if that
 // cannot deliver it twice or the route bears it.
 func (c *call) tryThenEnqueue() (*Reply, error) {
-	if c.msg.stream != nil || c.msg.file != nil {
+	if c.msg.stream != nil {
 		return nil, errNotWhole
 	}
 	if !c.route.backend.usable() {

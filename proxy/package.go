@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"io"
 
@@ -79,7 +80,7 @@ func (c *call) readPackage(buf *buffer) error {
 // asksHead reports whether the head of the envelope must be known before any
 // octet of a message with attachments goes on.
 func (c *call) asksHead(r *route) bool {
-	return c.proofOpen || r.Strict || r.late() || r.Translate != soapcodec.V0
+	return c.proofOpen || r.Strict || r.late() || r.ReplyTo || r.Translate != soapcodec.V0
 }
 
 // packageHead reads a message with attachments as far as the head of its
@@ -147,27 +148,37 @@ func (c *call) streamPackage(prefix []byte, lim Limits) error {
 		if r, err = c.packageHead(m, r); err != nil {
 			return err
 		}
+		if r.stores() {
+			if err := c.askWhere(m.kept.held, dec.Facts()); err != nil {
+				return err
+			}
+		}
 		rest = rec.again()
 	}
 	if err := c.choosePackage(r); err != nil {
 		return err
 	}
-	if r.stores() {
-		if c.large {
-			return errTooLarge
-		}
-		return ErrStoreBusy
-	}
 	c.src.limit(r.limits)
 	m := newRelated(dec, r.decode, r.limits, c.h.opt.SpoolDir).
 		from(io.MultiReader(bytes.NewReader(prefix), rest), c.ct)
 	m.edits, m.canonical = r.edits(), r.Normalize == soapcodec.Canonical
+	if r.dedup != nil {
+		m.sum = newPartSum(dec)
+	}
 	c.msg.also = append(c.msg.also, m)
 	p := &pass{raw: true, dec: dec, rel: m}
 	p.tee = tee{src: m, most: r.limits.held(max(lim.Buffer, int64(len(prefix)))), tooMuch: headFault}
 	p.from = &p.tee
-	if err := p.prime(int64(len(prefix))); err != nil {
+	if err := c.prime(p, prefix); err != nil {
 		return c.messageError(err, dec)
+	}
+	out := &counted{pass: p, call: c}
+	if r.stores() {
+		if err := c.fileAway(out, dec); err != nil {
+			return err
+		}
+		c.canonical, c.changed = m.canonized, m.changed
+		return c.identify(dec.Facts(), func() ([sha256.Size]byte, error) { return m.sum.sum(), nil })
 	}
 	if f := dec.Facts(); f.Version != soapcodec.V0 {
 		c.take(f)
@@ -180,7 +191,6 @@ func (c *call) streamPackage(prefix []byte, lim Limits) error {
 	if !c.decoded && !c.changed {
 		c.msg.length = c.ex.Length
 	}
-	out := &counted{pass: p, call: c}
 	return c.pour(out, r.backend.needsLength && c.msg.length < 0, dec)
 }
 

@@ -26,6 +26,9 @@ type tee struct {
 	most    int64
 	tooMuch error
 	eof     bool
+
+	// gone is told of the octets that are released, and where they stood; it may be nil.
+	gone func(at int64, octets []byte)
 }
 
 // total is the number of octets read from the source.
@@ -60,6 +63,9 @@ func (t *tee) view(upto int64) []byte { return t.held[t.off : upto-t.base] }
 // drop releases n octets. Moving the rest costs at most as much as was
 // released, so the whole is linear.
 func (t *tee) drop(n int) {
+	if t.gone != nil {
+		t.gone(t.at(), t.held[t.off:t.off+n])
+	}
 	t.off += n
 	if t.off >= len(t.held)-t.off {
 		rest := copy(t.held, t.held[t.off:])

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"slices"
@@ -20,15 +21,8 @@ func (c *call) read() error {
 	lim := c.cand.limits()
 	c.src = newBody(c.ex.Body, c.coding, lim)
 	c.decoded = c.coding != codingIdentity
-	hint := c.ex.Length
-	if c.decoded {
-		hint = -1
-	}
 	buf := newBuffer()
-	whole, err := buf.fill(c.src, lim.Buffer, hint)
-	if err == nil && !whole && c.cand.stores() {
-		whole, err = c.readMore(buf)
-	}
+	whole, err := c.readFirst(buf, lim.Buffer)
 	switch {
 	case err != nil:
 	case !whole && c.ct.IsMultipart():
@@ -46,24 +40,40 @@ func (c *call) read() error {
 	return err
 }
 
-// manyLarge is how many messages above Buffer are held in memory as a whole at
-// once, on their way to the store: 32 of MaxStored are 224 MiB.
-const manyLarge = 32
+const (
+	// fileFirst is how much is read of a message that will be a file of the store
+	// before that is begun: many may come at once, and none needs to be held.
+	fileFirst = 64 << 10
+	// unsureFirst is how much is read of one whose length nobody tells before it
+	// needs one of manyUnsure places to be read on into memory.
+	unsureFirst = 256 << 10
+	manyUnsure  = 16
+)
 
-// readMore reads on a message that may have to be stored, and is then needed as
-// a whole. Where too many large ones are held already, one that is certainly
-// for the store is refused; any other streams, if its route turns out to let it.
-func (c *call) readMore(buf *buffer) (whole bool, err error) {
-	select {
-	case c.h.large <- struct{}{}:
-		c.large = true
-		return buf.fill(c.src, MaxStored, -1)
-	default:
+// readFirst reads a message up to its end or up to most octets, and reports
+// whether it met the end. One that may have to be stored, and will not be whole in
+// memory, is not read so far.
+func (c *call) readFirst(buf *buffer, most int64) (whole bool, err error) {
+	hint := c.ex.Length
+	if c.decoded {
+		hint = -1
 	}
-	if r := c.cand.settled(); r != nil {
-		return false, ErrStoreBusy
+	switch {
+	case !c.cand.stores():
+	case hint > most:
+		most = min(most, fileFirst)
+	case hint < 0 && most > unsureFirst:
+		if whole, err := buf.fill(c.src, unsureFirst, hint); whole || err != nil {
+			return whole, err
+		}
+		select {
+		case c.h.large <- struct{}{}:
+			c.large = true
+		default:
+			return false, nil
+		}
 	}
-	return false, nil
+	return buf.fill(c.src, most, hint)
 }
 
 // readEmpty is a POST without a body: a fault, unless the route lets it pass.
@@ -185,7 +195,7 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 	dec := soapcodec.NewDecoder(soapcodec.Options{Limits: lim.XML})
 	p := &pass{dec: dec, tee: tee{src: rd, most: lim.Buffer, tooMuch: headFault}}
 	r := c.cand.settled()
-	needHead := r == nil || c.proofOpen || r.checksOperations() || c.ex.Framed || r.edits() || r.late() || r.Strict
+	needHead := r == nil || c.proofOpen || r.checksOperations() || c.ex.Framed || r.edits() || r.late() || r.Strict || r.ReplyTo
 	if r == nil {
 		dec.Reset(&p.tee)
 		if err := dec.Head(); err != nil {
@@ -197,11 +207,10 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 		p.tee.restart()
 	}
 	c.choose(r)
-	if r.stores() {
-		if c.large {
-			return errTooLarge
-		}
-		return ErrStoreBusy
+	var sum *bodySum
+	if r.dedup != nil {
+		sum = newBodySum(dec)
+		p.tee.gone = sum.add
 	}
 	c.src.limit(r.limits)
 	dec.SetOptions(r.decode)
@@ -213,7 +222,7 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 	}
 	p.edits = r.edits()
 	p.tee.most = r.limits.held(max(lim.Buffer, int64(len(prefix))))
-	if err := p.prime(int64(len(prefix))); err != nil {
+	if err := c.prime(p, prefix); err != nil {
 		return c.messageError(err, dec)
 	}
 	c.take(dec.Facts())
@@ -223,6 +232,11 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 	if err := c.checkStrict(); err != nil {
 		return err
 	}
+	if r.stores() {
+		if err := c.askWhere(p.tee.held, dec.Facts()); err != nil {
+			return err
+		}
+	}
 	var out io.Reader = &counted{pass: p, call: c}
 	if r.canonizes(dec.Facts()) {
 		// A signature that turns up in Body is too late to change that.
@@ -231,12 +245,29 @@ func (c *call) readStream(prefix []byte, lim Limits) error {
 		out = newCanonicalReader(out)
 	}
 
+	if r.stores() {
+		if err := c.fileAway(out, dec); err != nil {
+			return err
+		}
+		c.changed = c.changed || p.edited || c.canonical
+		return c.identify(dec.Facts(), func() ([sha256.Size]byte, error) { return sum.sum(), nil })
+	}
 	c.msg.length = -1
 	if !c.decoded && !c.changed && !p.edits {
 		c.msg.length = c.ex.Length
 	}
 	c.changed = c.changed || p.edits
 	return c.pour(out, r.backend.needsLength && (c.msg.length < 0 || r.late()), dec)
+}
+
+// prime reads on until as much as may be held was checked, so that what is wrong
+// early is known before an octet leaves. Nothing leaves before all is known of a
+// message that is stored, so of that nothing more is held.
+func (c *call) prime(p *pass, prefix []byte) error {
+	if c.route.stores() {
+		return p.prime(0)
+	}
+	return p.prime(max(c.route.limits.Buffer, int64(len(prefix))))
 }
 
 // pour makes what is read from out the message: a stream, or, where its length

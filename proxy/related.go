@@ -43,10 +43,11 @@ type related struct {
 	room   []byte
 	file   *os.File
 
-	charset string // of the root
-	agrees  bool   // with all that names it
-	octets  int64  // of the root, in UTF-8
-	changed bool   // what goes on of the root is not what came
+	sum     *partSum // nil: nobody asks for it
+	charset string   // of the root
+	agrees  bool     // with all that names it
+	octets  int64    // of the root, in UTF-8
+	changed bool     // what goes on of the root is not what came
 }
 
 type rootState uint8
@@ -132,6 +133,9 @@ func (m *related) step() {
 		m.raw = m.raw[:0]
 		err := m.dec.Step()
 		m.out = m.raw
+		if m.sum != nil {
+			m.sum.settle(err == io.EOF)
+		}
 		m.rootEnds(err)
 	case rootChanged:
 		n, err := m.inner.Read(m.room)
@@ -143,7 +147,11 @@ func (m *related) step() {
 			m.out, m.err = nil, err
 			return
 		}
-		if kind == soapcodec.PartHeader && m.pkg.Part().Root {
+		root := kind == soapcodec.PartHeader && m.pkg.Part().Root
+		if m.sum != nil {
+			m.sum.piece(kind, root, m.pkg.Raw())
+		}
+		if root {
 			m.out, m.err = m.beginRoot()
 			return
 		}
@@ -206,6 +214,10 @@ func (m *related) beginRoot() ([]byte, error) {
 	}
 	if !m.edits && !m.rd.Converted() {
 		m.state = rootPlain
+		if m.sum != nil {
+			m.sum.held = tee{src: counted, most: unlimited, gone: m.sum.body.add}
+			counted = &m.sum.held
+		}
 		m.dec.Reset(counted)
 		m.out = header
 		if change.Charset != "" {
@@ -216,6 +228,9 @@ func (m *related) beginRoot() ([]byte, error) {
 	m.state = rootChanged
 	p := &pass{dec: m.dec, edits: m.edits}
 	p.tee = tee{src: counted, most: m.lim.held(m.lim.Buffer), tooMuch: headFault}
+	if m.sum != nil {
+		p.tee.gone = m.sum.body.add
+	}
 	m.dec.Reset(&p.tee)
 	m.inner, m.room = p, make([]byte, chunk)
 	if m.canonical || m.edits && m.to != soapcodec.V0 {

@@ -126,6 +126,8 @@ type answering struct {
 	err     error
 }
 
+func (answering) NewBlob(int64) (BlobWriter, error) { return nil, ErrStoreBusy }
+
 func (a answering) Enqueue(context.Context, *Stored) (Receipt, error) { return a.receipt, a.err }
 
 // TestRepeatAnswers: what the caller of a repeat gets.

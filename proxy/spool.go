@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"soapway/soapcodec"
 )
 
 // spoolError is an error of the local disk, not of the message.
@@ -53,6 +55,49 @@ func (s *spoolFile) Open() (io.ReadCloser, error) {
 }
 
 func (s *spoolFile) close() { s.f.Close() }
+
+// A BlobWriter writes a message that is to be stored, and is in no memory.
+type BlobWriter interface {
+	// Write adds octets; its error is, or wraps, ErrStoreBusy.
+	io.Writer
+	// Blob ends the writing. What it returns can be read, and be stored, as long as
+	// the writer is not closed.
+	Blob() (Blob, error)
+	// Close lets go of the octets: if they were not stored, they are gone.
+	Close() error
+}
+
+// fileAway makes what is read from out, up to its end, the message, in a file of
+// the store. Every check has passed once it has returned.
+func (c *call) fileAway(out io.Reader, dec *soapcodec.Decoder) error {
+	if c.h.opt.Enqueuer == nil {
+		return ErrStoreBusy
+	}
+	size := c.ex.Length
+	if c.decoded {
+		size = -1
+	}
+	w, err := c.h.opt.Enqueuer.NewBlob(size)
+	if err != nil {
+		return err
+	}
+	c.msg.also = append(c.msg.also, blobWriter{w})
+	c.letGo() // of what was read first nothing is held but what is not checked yet
+	if _, err := io.Copy(struct{ io.Writer }{w}, struct{ io.Reader }{out}); err != nil {
+		return c.messageError(err, dec)
+	}
+	if c.msg.file, err = w.Blob(); err != nil {
+		return err
+	}
+	c.msg.length = c.msg.file.Size()
+	f := dec.Facts()
+	c.take(f)
+	return refuseSequence(f)
+}
+
+type blobWriter struct{ w BlobWriter }
+
+func (w blobWriter) close() { _ = w.w.Close() } // what it could not let go of, the store removes at its next start
 
 // spool reads r to its end into a file. The octets count as checked once it has
 // returned.

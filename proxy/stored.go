@@ -48,9 +48,15 @@ type Receipt struct {
 // An Enqueuer keeps messages for later. Internal/app gives the Handler one, so
 // that this package knows nothing of stores.
 type Enqueuer interface {
+	// NewBlob begins the octets of a message that is not to be held in memory; size
+	// is how many are expected, -1 if that is not known. The error is, or wraps,
+	// ErrStoreBusy.
+	NewBlob(size int64) (BlobWriter, error)
+
 	// Enqueue returns nil once m is kept as safely as the Receipt says. The
 	// error is, or wraps, one of ErrStoreBusy, ErrStoreTooLarge and
-	// ErrStoreUnknown, and for a repeat also ErrDeadLettered and ErrOtherContent. m and its octets belong to the store afterwards.
+	// ErrStoreUnknown, and for a repeat also ErrDeadLettered and ErrOtherContent. m and its octets belong to the store
+	// afterwards; its Blob is one that was written by NewBlob.
 	Enqueue(ctx context.Context, m *Stored) (Receipt, error)
 }
 
@@ -64,10 +70,10 @@ var (
 	ErrStoreUnknown = errors.New("proxy: whether the message was stored is not known")
 )
 
-// MaxStored is the most octets that a message on a queue route may have: it is
-// held in memory as a whole, and with its fields it must fit one record of the
-// store (8 MiB, of which a dead letter needs some for itself).
-const MaxStored = 7 << 20
+// MaxKept is the most octets that the answer to a stored message may have where it
+// is kept, or sent on: it is held in memory as a whole, and with its fields it must
+// fit one record of the store (8 MiB).
+const MaxKept = 7 << 20
 
 // kept reports whether a field, by its canonical name, stays with a stored
 // message (SPEC.md §3.8). Credentials do not: whoever reads the store must not
@@ -86,7 +92,7 @@ func (c *call) enqueue() (*Reply, error) {
 	if c.h.opt.Enqueuer == nil {
 		return nil, ErrStoreBusy
 	}
-	if c.msg.stream != nil || c.msg.file != nil {
+	if c.msg.stream != nil {
 		return nil, errNotWhole
 	}
 	lane, err := c.lane()
@@ -119,9 +125,9 @@ func (c *call) enqueue() (*Reply, error) {
 	return &Reply{Status: http.StatusAccepted, Header: h, Version: c.version, CloseConnection: c.bodyLeft()}, nil
 }
 
-// errNotWhole guards the promise of a receipt: only what is in memory as a whole
-// has passed every check.
-var errNotWhole = errors.New("proxy: a message to be stored is not in memory")
+// errNotWhole guards the promise of a receipt: only what was read to its end has
+// passed every check.
+var errNotWhole = errors.New("proxy: a message to be stored still streams")
 
 // durability is the field by which a receipt says that it is not the strict one.
 const durability = "Gateway-Durability"
@@ -153,7 +159,7 @@ func (c *call) stored() *Stored {
 	slices.SortStableFunc(meta.Header, func(a, b [2]octets) int { return strings.Compare(string(a[0]), string(b[0])) })
 	return &Stored{
 		ID: c.ex.ID, Route: c.route.Name, Backend: c.route.backend.Name, Operation: c.child.Local,
-		Accepted: c.ex.Received, Meta: meta.append(nil), Body: c.msg.own(), Identity: c.identity, Forwards: c.asks != nil,
+		Accepted: c.ex.Received, Meta: meta.append(nil), Body: c.msg.own(), Blob: c.msg.file, Identity: c.identity, Forwards: c.asks != nil,
 	}
 }
 

@@ -131,11 +131,6 @@ func compileRoute(r Route, order int, b *backend) *route {
 	if c.ReplyKeep == 0 {
 		c.ReplyKeep = defaultReplyKeep
 	}
-	if c.stores() {
-		// Stored as one record, so checked and held as a whole: see readMore.
-		c.limits.MaxMessage = min(c.limits.MaxMessage, MaxStored)
-		c.limits.Buffer = min(c.limits.Buffer, c.limits.MaxMessage)
-	}
 	m := r.Match
 	if r.MatchNone {
 		m = Match{}

@@ -316,18 +316,18 @@ func (p *depot) close() {
 
 // Enqueue implements [proxy.Enqueuer].
 func (p *depot) Enqueue(ctx context.Context, m *proxy.Stored) (proxy.Receipt, error) {
-	s := p.present.Load()
-	if s == nil {
-		return proxy.Receipt{}, proxy.ErrStoreBusy
+	s, err := p.taking()
+	if err != nil {
+		return proxy.Receipt{}, err
 	}
-	if err := s.broken.Load(); err != nil {
-		// Also where the store itself would still take it: nobody would deliver.
-		return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrStoreBusy, *err)
-	}
-	receipt, err := s.put(ctx, &queue.Message{
+	message := &queue.Message{
 		ID: m.ID, Route: m.Route, Destination: m.Backend, Lane: m.Lane, Operation: m.Operation,
 		Accepted: m.Accepted, Meta: m.Meta, Body: m.Body, Forwards: m.Forwards,
-	}, m.Identity)
+	}
+	if m.Blob != nil {
+		message.Blob = m.Blob // no typed nil
+	}
+	receipt, err := s.put(ctx, message, m.Identity)
 	switch {
 	case err == nil:
 		return receipt, nil

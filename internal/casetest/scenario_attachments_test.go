@@ -223,7 +223,7 @@ func TestQueueAttachments(t *testing.T) {
 	reply := parcelOf("1.1", 100_000, false, op)
 	b.answerWith(response(200, fields{{"Content-Type", parcelType}}, reply))
 	framed := listenFramed(t)
-	g := start(t, queueConfig(fmt.Sprintf(`{name: frames, match: {path: /frames}, to: ["framed://%s"], delivery: queue}`, framed.addr), ordersRoute(b.addr, quick)), b, framed)
+	g := start(t, queueConfig(fmt.Sprintf(`{name: frames, match: {path: /frames}, to: ["framed://%s"], delivery: queue}`, framed.addr), ordersRoute(b.addr, "limits: {max_message: 8MiB}, "+quick)), b, framed)
 	head := fields{{"Content-Type", parcelType}, {"SOAPAction", `""`}}
 	var want []string
 	for _, size := range []int{10, 300_000, 6 << 20} {
@@ -245,7 +245,7 @@ func TestQueueAttachments(t *testing.T) {
 			t.Errorf("delivered %s as %q", describe(c.Body), c.Fields.get("Content-Type"))
 		}
 	}
-	wantBare(t, post(t, g.addr["http"], "/orders", head, parcelOf("1.1", 8<<20, true, op)), 413)
+	wantBare(t, post(t, g.addr["http"], "/orders", head, parcelOf("1.1", 9<<20, true, op)), 413)
 	wantBare(t, post(t, g.addr["http"], "/frames", head, parcelOf("1.1", 10, true, op)), 415)
 	cut := parcelOf("1.1", 3000, true, op)
 	cut = cut[:strings.LastIndex(string(cut), "--=_b 1--")]

@@ -16,7 +16,7 @@ import (
 // frames, and that nothing but what was accepted is delivered (SPEC.md §3, §4).
 func TestQueueAccepts(t *testing.T) {
 	b := taking(t)
-	g := start(t, queueConfig(ordersRoute(b.addr, quick)), b)
+	g := start(t, queueConfig(ordersRoute(b.addr, "limits: {max_message: 7MiB}, "+quick)), b)
 	if g.ready.Store != filepath.Join(g.dir, "data") || g.ready.StoreID == "" || g.ready.Waiting == nil || *g.ready.Waiting != 0 {
 		t.Errorf("the ready line tells %+v of the store", g.ready)
 	}
