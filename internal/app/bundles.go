@@ -126,7 +126,7 @@ func packed(d *queue.Detail) *bundle.Message {
 
 // Import implements [admin.Queue].
 func (a *adminQueue) Import(ctx context.Context, r io.Reader, to string) (sum admin.Imported, err error) {
-	b, err := bundle.NewReader(r, bundle.Options{MaxEnvelope: proxy.MaxKept, MaxReply: maxReply})
+	b, err := bundle.NewReader(r, bundle.Options{MaxReply: maxReply})
 	if err != nil {
 		return sum, badFile(err)
 	}

@@ -17,7 +17,6 @@ import (
 
 	"soapway/internal/admin"
 	"soapway/internal/bundle"
-	"soapway/proxy"
 	"soapway/queue"
 )
 
@@ -275,7 +274,7 @@ func TestImportBadFiles(t *testing.T) {
 		{"state that is none", pack(message(1, func(m *bundle.Message) { m.State = "lost" })), 0, admin.ErrInvalid, `"lost"`},
 		{"after nothing known", pack(message(1, func(m *bundle.Message) { m.After = "lost" })), 0, admin.ErrInvalid, `"lost"`},
 		{"short identity", pack(message(1, func(m *bundle.Message) { m.Identity = &bundle.Identity{Key: []byte("x")} })), 0, admin.ErrInvalid, "identity"},
-		{"large envelope", pack(message(1, func(m *bundle.Message) { m.Envelope = make([]byte, proxy.MaxStored+1) })), 0, admin.ErrInvalid, "larger than it may be"},
+		{"large envelope", pack(message(1, func(m *bundle.Message) { m.Envelope = make([]byte, 64<<20+1) })), 0, admin.ErrInvalid, "larger than it may be"},
 		{"large lane", pack(message(1, func(m *bundle.Message) { m.OrderKey = bundle.Text(strings.Repeat("x", 1<<20)) })), 0, admin.ErrInvalid, "too large"},
 	}
 	for _, tt := range tests {
