@@ -168,6 +168,9 @@ func (l *loader) checkServerFiles(t *ServerTLS, path string) {
 		l.checkPair(t.Certificate, t.Key, path)
 	}
 	l.checkAuthorities(t.ClientCA, path+".client_ca")
+	if t.ACME != nil {
+		l.checkACME(t.ACME, path+".acme")
+	}
 }
 
 // checkPair checks that a certificate and its key can be used together.

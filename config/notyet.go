@@ -20,7 +20,6 @@ type unbuilt struct {
 // notYet lists what is refused as "not available yet". A key leaves this list
 // in the change that builds it.
 var notYet = []unbuilt{
-	{"listeners[].tls.acme", isNil, "name the files of a certificate and its key"},
 	{"backends.*.nodes[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
 	{"routes[].to[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
 	{"routes[].store_credentials", is(false), "give the backend credentials of its own by headers"},

@@ -65,7 +65,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	a := &App{opt: opt, log: opt.Log.Logger(), metrics: telemetry.NewMetrics(), cfg: cfg}
 	a.depot = newDepot(a.log, a.metrics, &a.door)
 	a.depot.openStore = opt.openStore
-	securities, problems := buildTLS(cfg, nil)
+	securities, problems := buildTLS(cfg, nil, a.log)
 	pools, guards, table, more := build(cfg, nil, nil)
 	if problems = append(problems, more...); problems != nil {
 		for _, p := range pools {
@@ -102,6 +102,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		lifecycle.Part{Name: "nodes", Run: a.runNodes},
 		lifecycle.Part{Name: "store", Run: a.depot.run},
 		lifecycle.Part{Name: "admin", Run: a.admin.Run},
+		lifecycle.Part{Name: "certificates", Run: a.runCertificates},
 		lifecycle.Part{Name: "listeners", Run: runListeners(a.listeners)},
 		lifecycle.Part{Name: "watch", Run: a.runWatch},
 		lifecycle.Part{Name: "ready", Run: a.runReady},
@@ -121,7 +122,7 @@ func Check(cfg *config.Config) error {
 		// The listeners are looked at as well: all problems at once.
 		table, _ = proxy.Compile(proxy.TableOptions{})
 	}
-	securities, more := buildTLS(cfg, nil)
+	securities, more := buildTLS(cfg, nil, log)
 	problems = append(problems, more...)
 	handler := proxy.NewHandler(table, proxy.Options{})
 	_, more = newListeners(cfg, securities, handler, handler.Trusts, log)
@@ -161,11 +162,14 @@ func build(cfg *config.Config, old pools, before guards) (pools, guards, *proxy.
 
 // bind makes and binds the listeners and the admin listener: all or none.
 func (a *App) bind(cfg *config.Config) config.Problems {
-	listeners, problems := newListeners(cfg, *a.securities.Load(), &a.door, a.handler.Trusts, a.log)
+	listeners, problems := newListeners(cfg, *a.securities.Load(), challenges{&a.door}, a.handler.Trusts, a.log)
 	if problems != nil {
 		return problems
 	}
-	if problems := bindAll(cfg, listeners); problems != nil {
+	if problems := append(a.prepareACME(cfg), bindAll(cfg, listeners)...); problems != nil {
+		for _, l := range listeners {
+			_ = l.Close()
+		}
 		return problems
 	}
 	ln, err := net.Listen("tcp", cfg.Admin.Address)

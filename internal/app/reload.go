@@ -76,7 +76,7 @@ func (a *App) put(cfg *config.Config) error {
 			p.close()
 		}
 	}
-	securities, more := buildTLS(cfg, *a.securities.Load())
+	securities, more := buildTLS(cfg, *a.securities.Load(), a.log)
 	if problems = append(problems, more...); problems != nil {
 		undo()
 		return problems

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"soapway/config"
+	"soapway/internal/acme"
 	"soapway/internal/telemetry"
 	"soapway/proxy/listen"
 )
@@ -18,7 +19,17 @@ import (
 type secured struct {
 	files [3][]byte // certificate, key, client_ca
 	tls   *tls.Config
-	until time.Time // of the first certificate to expire
+	until time.Time     // of the first certificate to expire
+	acme  *acme.Manager // that has the certificates instead; nil for files
+}
+
+// expires is the end of the first certificate to expire; the zero value while one
+// is missing.
+func (s *secured) expires() time.Time {
+	if s.acme != nil {
+		return s.acme.Until()
+	}
+	return s.until
 }
 
 // securities are those of the listeners that have TLS, by the listener's name.
@@ -34,7 +45,7 @@ func (s securities) of(listener string) *tls.Config {
 
 // buildTLS reads the certificates of every listener, or takes what old has, with
 // its sessions, when the files are the same.
-func buildTLS(cfg *config.Config, old securities) (securities, config.Problems) {
+func buildTLS(cfg *config.Config, old securities, log *slog.Logger) (securities, config.Problems) {
 	made := securities{}
 	var problems config.Problems
 	for i := range cfg.Listeners {
@@ -42,7 +53,11 @@ func buildTLS(cfg *config.Config, old securities) (securities, config.Problems) 
 		if l.TLS == nil {
 			continue
 		}
-		s, bad := secure(cfg, l)
+		var manager *acme.Manager
+		if kept := old[l.Name]; kept != nil {
+			manager = kept.acme // its keys need a restart
+		}
+		s, bad := secure(cfg, l, manager, log)
 		if problems = append(problems, bad...); bad != nil {
 			continue
 		}
@@ -54,9 +69,9 @@ func buildTLS(cfg *config.Config, old securities) (securities, config.Problems) 
 	return made, problems
 }
 
-func secure(cfg *config.Config, l *config.Listener) (*secured, config.Problems) {
+func secure(cfg *config.Config, l *config.Listener, manager *acme.Manager, log *slog.Logger) (*secured, config.Problems) {
 	key := "listeners." + l.Name + ".tls"
-	s := new(secured)
+	s := &secured{acme: manager}
 	var problems config.Problems
 	for i, f := range []struct {
 		name string
@@ -77,15 +92,26 @@ func secure(cfg *config.Config, l *config.Listener) (*secured, config.Problems) 
 	if problems != nil {
 		return nil, problems
 	}
-	var err error
-	s.tls, err = listen.TLSConfig(listen.TLSOptions{
+	opt := listen.TLSOptions{
 		Certificate: s.files[0], Key: s.files[1], ClientCA: s.files[2],
 		Optional: l.TLS.ClientAuth == config.ClientAuthRequest,
-	})
+	}
+	if l.TLS.ACME != nil {
+		if s.acme == nil {
+			if s.acme, problems = newACME(cfg, l.TLS.ACME, key+".acme", log.With("listener", l.Name)); problems != nil {
+				return nil, problems
+			}
+		}
+		opt.Issued = s.acme.GetCertificate
+	}
+	var err error
+	s.tls, err = listen.TLSConfig(opt)
 	if err != nil {
 		return nil, refusals(cfg, key, err)
 	}
-	s.until = expiry(s.tls)
+	if s.acme == nil {
+		s.until = expiry(s.tls)
+	}
 	return s, nil
 }
 
@@ -119,7 +145,7 @@ func renew(ls []*listener, fresh, old securities, log *slog.Logger) {
 			continue
 		}
 		l.SetTLS(s.tls)
-		log.Info("certificate renewed", "listener", l.name, "expires", s.until)
+		log.Info("certificate renewed", "listener", l.name, "expires", s.expires())
 		s.warn(l.name, log)
 	}
 }
@@ -127,7 +153,7 @@ func renew(ls []*listener, fresh, old securities, log *slog.Logger) {
 // warn says that a certificate is of no use any more. It is no reason to refuse
 // a start: some clients do not look, and the others get a clear error.
 func (s *secured) warn(listener string, log *slog.Logger) {
-	if time.Now().After(s.until) {
+	if s.acme == nil && time.Now().After(s.until) {
 		log.Warn("certificate has expired", "listener", listener, "expired", s.until)
 	}
 }
@@ -136,7 +162,7 @@ func (s *secured) warn(listener string, log *slog.Logger) {
 func (a *App) certificates() []telemetry.CertificateSample {
 	var out []telemetry.CertificateSample
 	for name, s := range *a.securities.Load() {
-		out = append(out, telemetry.CertificateSample{Listener: name, Until: s.until})
+		out = append(out, telemetry.CertificateSample{Listener: name, Until: s.expires()})
 	}
 	return out
 }

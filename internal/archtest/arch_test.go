@@ -59,6 +59,11 @@ var rules = map[string]rule{
 	"proxy/guard":    {external: []string{"golang.org/x/crypto/bcrypt"}},
 	"proxy/listen":   {ours: []string{"proxy", "proxy/guard", "soapcodec", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
 	"proxy/upstream": {ours: []string{"proxy", "soapcodec", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
+	"internal/acme": {
+		test:     []string{"internal/acmelab"},
+		external: []string{"github.com/caddyserver/certmagic", "go.uber.org/zap"},
+	},
+	"internal/acmelab": {external: []string{"golang.org/x/net/dns/dnsmessage"}}, // in no list of ours: only tests may use it
 	"internal/admin": {
 		ours: []string{"internal/telemetry"},
 		test: []string{"internal/memnet"},
@@ -66,14 +71,14 @@ var rules = map[string]rule{
 	"internal/app": {
 		ours: []string{
 			"config", "proxy", "proxy/balance", "proxy/describe", "proxy/guard", "proxy/health", "proxy/listen", "proxy/upstream", "queue", "soapcodec", "soapcodec/wsdl", "xmlstream",
-			"internal/admin", "internal/bundle", "internal/lifecycle", "internal/retry", "internal/telemetry", "queue",
+			"internal/acme", "internal/admin", "internal/bundle", "internal/lifecycle", "internal/retry", "internal/telemetry", "queue",
 		},
 		test: []string{"internal/frame"},
 	},
 	"internal/archtest": {},
 	"internal/bundle":   {},
 	"internal/casetest": {
-		test:     []string{"xmlstream", "soapcodec", "internal/xmldsig"},
+		test:     []string{"xmlstream", "soapcodec", "internal/xmldsig", "internal/acmelab"},
 		external: []string{"golang.org/x/text", "github.com/klauspost/compress", "github.com/andybalholm/brotli"},
 	},
 	"internal/conformance": {test: []string{"soapcodec", "xmlstream"}},

@@ -9,7 +9,7 @@ import (
 // CertificateSample is what a scrape tells of the certificate of a listener.
 type CertificateSample struct {
 	Listener string
-	Until    time.Time // when it expires
+	Until    time.Time // when it expires; the zero value while there is none
 }
 
 // WatchCertificates adds the time that certificates have left, which is looked
@@ -18,7 +18,7 @@ func (m *Metrics) WatchCertificates(source func() []CertificateSample) {
 	m.registry.MustRegister(&certificateCollector{
 		source: source,
 		left: prometheus.NewDesc("gateway_certificate_expiry_seconds",
-			"Seconds until the first of the listener's certificates expires, negative once one has.", []string{"listener"}, nil),
+			"Seconds until the first of the listener's certificates expires, negative once one has, 0 while one is missing.", []string{"listener"}, nil),
 	})
 }
 
@@ -35,6 +35,10 @@ func (c *certificateCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.le
 // Collect implements [prometheus.Collector].
 func (c *certificateCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, s := range c.source() {
-		ch <- prometheus.MustNewConstMetric(c.left, prometheus.GaugeValue, time.Until(s.Until).Seconds(), s.Listener)
+		left := 0.0
+		if !s.Until.IsZero() {
+			left = time.Until(s.Until).Seconds()
+		}
+		ch <- prometheus.MustNewConstMetric(c.left, prometheus.GaugeValue, left, s.Listener)
 	}
 }

@@ -14,11 +14,16 @@ import (
 )
 
 // TLSOptions are what a listener's TLS is made of, in PEM (CONFIG.md
-// listeners.tls). Certificate and Key are required.
+// listeners.tls). Either Certificate and Key are required, or Issued.
 type TLSOptions struct {
 	// Certificate has the listener's certificate and those between it and its
 	// root, in this order; Key is the first one's.
 	Certificate, Key []byte
+
+	// Issued gives a certificate to each client. One whose only protocol is
+	// acme-tls/1 is an authority that looks for a challenge (RFC 8737): it is asked
+	// for no certificate, and its connection ends with the handshake.
+	Issued func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
 	// ClientCA has the roots of the clients' certificates. A certificate that
 	// none of them vouches for ends the handshake. Default: none is asked for.
@@ -32,11 +37,16 @@ type TLSOptions struct {
 // TLSConfig builds the configuration of a TLS server: 1.2 at least, with the
 // suites and curves that crypto/tls prefers.
 func TLSConfig(opt TLSOptions) (*tls.Config, error) {
-	pair, err := tls.X509KeyPair(opt.Certificate, opt.Key)
-	if err != nil {
-		return nil, fmt.Errorf("listen: tls: certificate: %w", err)
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: opt.Issued}
+	if opt.Issued != nil {
+		cfg.GetConfigForClient = challenged(opt.Issued)
+	} else {
+		pair, err := tls.X509KeyPair(opt.Certificate, opt.Key)
+		if err != nil {
+			return nil, fmt.Errorf("listen: tls: certificate: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
 	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 	if opt.ClientCA == nil {
 		return cfg, nil
 	}
@@ -49,6 +59,27 @@ func TLSConfig(opt TLSOptions) (*tls.Config, error) {
 		cfg.ClientAuth = tls.VerifyClientCertIfGiven
 	}
 	return cfg, nil
+}
+
+// protocolChallenge is what a connection agrees on that carries nothing but the
+// certificate of a challenge (RFC 8737 §6.2).
+const protocolChallenge = "acme-tls/1"
+
+// errChallenge is the end of such a connection.
+var errChallenge = errors.New("listen: a challenge was answered")
+
+// challenged gives those who look for a challenge a configuration of their own.
+// For all others it stays the one that asks, with its tickets.
+func challenged(issued func(*tls.ClientHelloInfo) (*tls.Certificate, error)) func(*tls.ClientHelloInfo) (*tls.Config, error) {
+	cfg := &tls.Config{
+		MinVersion: tls.VersionTLS12, GetCertificate: issued, NextProtos: []string{protocolChallenge}, SessionTicketsDisabled: true,
+	}
+	return func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == protocolChallenge {
+			return cfg, nil
+		}
+		return nil, nil
+	}
 }
 
 // closeFor bounds how long the last record of a connection, its close_notify,
@@ -79,6 +110,9 @@ func (e *entrance) shake(ctx context.Context, c *conn) error {
 		return err
 	}
 	state := over.ConnectionState()
+	if state.NegotiatedProtocol == protocolChallenge {
+		return errors.Join(errChallenge, over.Close())
+	}
 	c.Conn, c.tls = &secured{Conn: over, patience: e.timeouts.BodyIdle}, true
 	c.h2 = state.NegotiatedProtocol == protocolH2
 	if len(state.VerifiedChains) > 0 {

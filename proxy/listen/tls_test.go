@@ -647,3 +647,57 @@ func TestTLSConfig(t *testing.T) {
 		}
 	}
 }
+
+// A listener whose certificates are issued shows each client what it is given. An
+// authority that looks for a challenge is asked for no certificate, and gets no
+// further than its handshake.
+func TestTLSIssued(t *testing.T) {
+	ours := newAuthority(t, "ours")
+	pair, err := tls.X509KeyPair(ours.issue("gw.test", inAnHour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range kinds() {
+		t.Run(k.name, func(t *testing.T) {
+			noLeaks(t)
+			asked := make(chan string, 1)
+			cfg, err := TLSConfig(TLSOptions{ClientCA: ours.pem, Issued: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+				if hello.ServerName == "none.test" {
+					return nil, errors.New("none yet")
+				}
+				asked <- hello.ServerName
+				return &pair, nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			log := new(logged)
+			addr, stop := running(t, k.start(t, cfg, Timeouts{}, echoAny, log))
+			client := ours.client(ours, inAnHour)
+			c, r := dialTLS(t, addr, client)
+			if answer, err := k.call(c, r, "<x/>"); answer != "<x/>" || await(t, asked, "question") != "gw.test" {
+				t.Errorf("got %q, %v", answer, err)
+			}
+			looks := ours.client(nil, inAnHour)
+			looks.NextProtos = []string{"acme-tls/1"}
+			c, r = dialTLS(t, addr, looks)
+			if err := c.Handshake(); err != nil || c.ConnectionState().NegotiatedProtocol != "acme-tls/1" || await(t, asked, "question") != "gw.test" {
+				t.Errorf("challenge: got %v, protocol %q", err, c.ConnectionState().NegotiatedProtocol)
+			}
+			if answer, err := k.call(c, r, "<x/>"); err == nil {
+				t.Errorf("challenge: got %q, want the connection closed", answer)
+			}
+			both := ours.client(nil, inAnHour) // who speaks anything else too is a client like any other
+			both.NextProtos = []string{"acme-tls/1", "http/1.1"}
+			c, r = dialTLS(t, addr, both)
+			if answer, err := k.call(c, r, "<x/>"); err == nil {
+				t.Errorf("without a certificate: got %q", answer)
+			}
+			<-asked
+			stop()
+			if s := log.String(); strings.Count(s, "TLS handshake failed") != 1 {
+				t.Errorf("log: got %q", s)
+			}
+		})
+	}
+}
