@@ -3,6 +3,7 @@ package queue
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -164,6 +165,11 @@ func secrets(t *testing.T, s *Embedded) []string {
 	second.ID = "0192-second"
 	put(t, s, m)
 	seq := put(t, s, &second)
+	large := noise(inlineMost + 1<<20)
+	for at := 0; at < len(large); at += 5000 {
+		copy(large[at:], "large-body-of-secrets")
+	}
+	putBlob(t, s, "0192-large", large)
 	dead := second
 	ctx := t.Context()
 	steps := []error{
@@ -240,10 +246,17 @@ func everything(t *testing.T, s *Embedded) (all []string) {
 	ctx := t.Context()
 	err := s.Scan(ctx, func(seq uint64, _ *Message, _ int64) error {
 		m, err := s.Get(seq)
-		if err == nil {
-			all = append(all, fmt.Sprintf("%d %s %s %s %s %s", seq, m.ID, m.Destination, m.Lane, m.Meta, m.Body))
+		if err != nil {
+			return err
 		}
-		return err
+		body := m.Body
+		if m.Blob != nil {
+			if body, err = readBlob(m.Blob); err != nil {
+				return err
+			}
+		}
+		all = append(all, fmt.Sprintf("%d %s %s %s %s %x", seq, m.ID, m.Destination, m.Lane, m.Meta, sha256.Sum256(body)))
+		return nil
 	})
 	if err == nil {
 		err = s.ScanDead(ctx, func(d *DeadLetter, _ int64) error {

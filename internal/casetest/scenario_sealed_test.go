@@ -77,16 +77,17 @@ func TestSealedStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	send := func(id string) []byte {
+	send := func(id string, times int) []byte {
 		t.Helper()
-		body := signedAnew("urn:uuid:"+id, `<t:opOfSecrets xmlns:t="urn:test">body-of-secrets</t:opOfSecrets>`, 1)
+		body := signedAnew("urn:uuid:"+id, `<t:opOfSecrets xmlns:t="urn:test">`+strings.Repeat("body-of-secrets ", times)+`</t:opOfSecrets>`, 1)
 		a := post(t, g.addr["http"], "/orders", append(xml11("urn:test"), field{"X-Customer", "customer-4711"}, field{"X-Other", "field-of-secrets"}), body)
 		if a.Status != 202 {
 			t.Fatalf("not a receipt: %s", a)
 		}
 		return body
 	}
-	want := map[string]bool{string(send("message-id-1")): true}
+	want := map[string]bool{string(send("message-id-1", 1)): true}
+	want[string(send("message-id-large", 200_000))] = true // in a file of its own
 	texts := []string{"body-of-secrets", "opOfSecrets", "urn:test", "message-id-1", "customer-4711", "X-Customer", "field-of-secrets", "orders", addr, firstKey, firstKey[:16]}
 	if found := leaking(t, filepath.Join(dir, "data"), texts...); len(found) > 0 {
 		t.Errorf("the store shows %s", strings.Join(found, "; "))
@@ -115,7 +116,7 @@ func TestSealedStore(t *testing.T) {
 	if !eventually(patience, func() bool { return strings.Contains(g.log.String(), "the keys of the store have changed") }) {
 		t.Fatalf("the new key is not in use\n%s", tail(g.log.String()))
 	}
-	want[string(send("message-id-2"))] = true
+	want[string(send("message-id-2", 1))] = true
 	if found := leaking(t, filepath.Join(dir, "data"), append(texts, "message-id-2", secondKey)...); len(found) > 0 {
 		t.Errorf("with the new key the store shows %s", strings.Join(found, "; "))
 	}
