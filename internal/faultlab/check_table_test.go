@@ -298,6 +298,24 @@ func TestCheck(t *testing.T) {
 			want: "4/0/0 4 dead 0", bad: []string{"reordered b"},
 		},
 		{
+			name: "a key stands still until its dead letter is dropped",
+			h: history{
+				Ordered: map[string]bool{"r": true}, Stops: map[string]bool{"r": true}, Dropped: map[string]int{"a": 1},
+				Ops:      []op{ok("a", 0, 1), ok("b", 2, 3)},
+				Receipts: []receipt{got("a", 3, declined), got("b", 5, taken)}, Dead: []burial{{"ida", "r", "permanent", "a", "ha"}},
+			},
+			want: "2/0/0 1 dead 1",
+		},
+		{
+			name: "a key goes on before its dead letter is dropped",
+			h: history{
+				Ordered: map[string]bool{"r": true}, Stops: map[string]bool{"r": true}, Dropped: map[string]int{"a": 2},
+				Ops:      []op{ok("a", 0, 1), ok("b", 2, 3)},
+				Receipts: []receipt{got("a", 3, declined), got("b", 5, taken)}, Dead: []burial{{"ida", "r", "permanent", "a", "ha"}},
+			},
+			want: "2/0/0 1 dead 1", bad: []string{"reordered a"},
+		},
+		{
 			name: "messages are left",
 			h:    history{Waiting: 3},
 			want: "0/0/0 0 dead 0", bad: []string{"left_waiting "},

@@ -350,11 +350,12 @@ func (c *checker) broken(t time.Duration, route string) bool {
 }
 
 // order finds, on the routes that keep order, messages that came to the backend
-// before one that had been accepted when they were sent.
+// before one that had been accepted when they were sent; where a dead letter stops
+// its key, also those that came before it was dropped.
 func (c *checker) order() {
 	type event struct {
-		place int  // in the ledger
-		end   bool // the message is taken; else it arrives for the first time
+		place int  // in the ledger, counted by two: a drop stands between two requests
+		end   bool // the message is taken, or dropped; else it arrives for the first time
 		key   string
 		op    *op
 	}
@@ -366,12 +367,15 @@ func (c *checker) order() {
 		}
 		lane := s.op.Route + " " + s.op.Lane
 		events := lanes[lane]
-		events = append(events, event{s.receipts[0], false, key, s.op})
+		events = append(events, event{2 * s.receipts[0], false, key, s.op})
 		for _, i := range s.receipts {
 			if c.h.Receipts[i].Fate == taken {
-				events = append(events, event{i, true, key, s.op})
+				events = append(events, event{2 * i, true, key, s.op})
 				break
 			}
+		}
+		if at, ok := c.h.Dropped[key]; ok && c.h.Stops[s.op.Route] {
+			events = append(events, event{2*at - 1, true, key, s.op})
 		}
 		lanes[lane] = events
 	}

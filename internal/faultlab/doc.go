@@ -72,6 +72,8 @@
 //     most of TestFullDisk is left out. However short, each fault is met once,
 //     which takes a minute or two. TestFrozen asks for 2m; from 10m on the ratio
 //     of latencies is asserted.
+//   - -era 5m: how long TestFaults goes on before everything is healed, judged,
+//     and begun anew with the same gateway and store.
 //   - -versus: run TestVersusQueue, which measures; -waiting N: with so many
 //     waiting messages for a start.
 //   - -kills, -cuts: at least this many kill -9 and power cuts in TestFaults

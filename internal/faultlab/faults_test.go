@@ -65,6 +65,7 @@ func kinds() []plan {
 		{name: "second", ordered: true, replies: true},
 		{name: framedRoute},
 		{name: keyedRoute, keyed: true},
+		{name: stopsRoute, keyed: true, stops: true},
 		{name: onceRoute, once: true},
 		{name: heardRoute, once: true, replies: true},
 		{name: "single", atMost: true},

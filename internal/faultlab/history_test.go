@@ -96,11 +96,13 @@ type history struct {
 	Once     map[string]bool // routes that take a message that is sent again for what it is
 	AtMost   map[string]bool // routes that deliver at most once
 	Kept     map[string]bool // routes that keep replies
+	Stops    map[string]bool // routes on which a dead letter stops its key
+	Dropped  map[string]int  // dead letters that an operator has dropped: how many requests had come before
 	Breaches []breach        // in order of time
 }
 
 func newHistory() history {
-	return history{Ordered: map[string]bool{}, Once: map[string]bool{}, AtMost: map[string]bool{}, Kept: map[string]bool{}}
+	return history{Ordered: map[string]bool{}, Once: map[string]bool{}, AtMost: map[string]bool{}, Kept: map[string]bool{}, Stops: map[string]bool{}, Dropped: map[string]int{}}
 }
 
 // recorder collects a history from many goroutines.
@@ -127,6 +129,14 @@ func (r *recorder) echo(e echo) {
 	defer r.mu.Unlock()
 	e.At = r.now()
 	r.h.Echoes = append(r.h.Echoes, e)
+}
+
+// buried notes a dead letter that is about to be dropped.
+func (r *recorder) buried(d burial) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Dead = append(r.h.Dead, d)
+	r.h.Dropped[d.Key] = len(r.h.Receipts)
 }
 
 // arrived puts a request into the ledger and returns its place. Whether it is late

@@ -12,6 +12,7 @@ const (
 	keyedRoute = "keyed"
 	onceRoute  = "once"
 	heardRoute = "heard" // keeps replies too
+	stopsRoute = "stops" // as keyed, and a dead letter stops its key
 )
 
 // A memo is a message that was accepted, so that it can be sent again.

@@ -22,6 +22,7 @@ var (
 	kills     = flag.Int("kills", 0, "at least so many kill -9 in TestFaults")
 	cuts      = flag.Int("cuts", 0, "power cuts of TestPowerCuts; 0 = one, and none with -short")
 	outage    = flag.Int("outage", 400, "messages of each run of TestOutageAndKill")
+	eraTime   = flag.Duration("era", 5*time.Minute, "about how long a storm goes on before it is judged and goes on with an empty history")
 	seeding   = flag.Uint64("seed", 0, "seed of everything random; 0 = by the clock")
 )
 
@@ -166,6 +167,7 @@ type plan struct {
 	node    *backend
 	ordered bool
 	keyed   bool // by a key in the body
+	stops   bool // its key stands still for a dead letter
 	once    bool // a message that is sent again is taken for what it is
 	replies bool // answers are kept for the callers
 	atMost  bool // at most once
@@ -184,7 +186,7 @@ func (l *lab) configure(plans ...plan) {
 		}
 		h := &l.rec.h
 		h.Ordered[p.name] = p.ordered || p.keyed
-		h.Once[p.name], h.AtMost[p.name], h.Kept[p.name] = p.once, p.atMost, p.replies
+		h.Once[p.name], h.AtMost[p.name], h.Kept[p.name], h.Stops[p.name] = p.once, p.atMost, p.replies, p.stops
 		l.held[p.name] = p.held
 		l.routes = append(l.routes, p.name)
 	}
@@ -272,6 +274,7 @@ func (p *plan) settings() string {
 	}{
 		{p.ordered, "order_by: route"},
 		{p.keyed, `order_by: "body:/o:Place/o:Lane"`},
+		{p.stops, "on_dead: stop"},
 		{p.once, "dedup: {by: message-id, window: 1h}"},
 		{p.replies, "reply: store"},
 		{p.atMost, "assurance: at-most-once"},
@@ -346,7 +349,9 @@ func (l *lab) settle(within time.Duration) {
 	var err error
 	waiting := 0
 	if !eventually(within, func() bool {
-		qs, waiting, err = l.gw.queues(l.routes)
+		if qs, waiting, err = l.gw.queues(l.routes); err == nil && waiting > 0 {
+			err = l.freeKeys()
+		}
 		return err == nil && waiting == 0 || !l.gw.alive()
 	}) || err != nil {
 		l.t.Errorf("%d messages wait after %v: %+v, %v\n%s", waiting, within, qs, err, l.gw.tail())

@@ -38,6 +38,45 @@ func (l *lab) operate(what, body string, routes ...string) {
 	}
 }
 
+// freeKeys drops the dead letters for which keys stand still, as an operator does
+// who wants the others to go on.
+func (l *lab) freeKeys() error {
+	for _, r := range l.routes {
+		if !l.rec.h.Stops[r] {
+			continue
+		}
+		dead, err := l.gw.dead(r, l.buried)
+		if err != nil {
+			return err
+		}
+		for _, d := range dead {
+			l.rec.buried(d)
+			if err := l.gw.drop(d.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// drop drops one message.
+func (g *gateway) drop(id string) error {
+	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	req, err := http.NewRequest(http.MethodDelete, "http://"+g.admin+"/api/v1/messages/"+id, nil)
+	if err != nil {
+		return err
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		return fmt.Errorf("DELETE of %s: %s", id, res.Status)
+	}
+	return nil
+}
+
 // some draws three routes, of those whose backends come and go.
 func (s *storm) some() (routes []string) {
 	for _, i := range s.rnd.Perm(len(s.nodes))[:3] {
@@ -63,6 +102,14 @@ func (s *storm) replayDead() {
 		if !p.atMost {
 			s.operate("replay", "{}", p.name)
 		}
+	}
+}
+
+// dropHeads lets keys go on that stand still.
+func (s *storm) dropHeads() {
+	s.t.Helper()
+	if err := s.freeKeys(); err != nil {
+		s.t.Error(err)
 	}
 }
 

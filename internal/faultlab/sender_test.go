@@ -97,7 +97,7 @@ func (l *lab) newSender(name int, route string) *sender {
 // turn sets how messages of the sender's route are sent.
 func (s *sender) turn(once, held bool) {
 	s.once, s.held, s.lanes = once, held, 0
-	if s.route == keyedRoute {
+	if s.route == keyedRoute || s.route == stopsRoute {
 		s.lanes = 12
 	}
 }

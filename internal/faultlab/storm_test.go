@@ -39,10 +39,6 @@ const destinations = 50
 // deadRoute is the route to the backend that is down throughout.
 const deadRoute = "dead"
 
-// eraTime is about how long a storm goes on before it is judged and goes on with
-// an empty history: what is remembered fits in memory then, however long it lasts.
-const eraTime = 5 * time.Minute
-
 // newStorm returns a storm over a disk of its own, or over that of this machine
 // where there can be none.
 func newStorm(t *testing.T) *storm {
@@ -103,10 +99,11 @@ func storming(t *testing.T, d time.Duration) {
 	s.stop()
 }
 
-// era does faults until its time is over, heals everything, and judges.
+// era does faults until its time is over, heals everything, and judges. What is
+// remembered fits in memory then, however long a storm lasts.
 func (s *storm) era(deck []fault, whole bool, until time.Time) {
 	s.t.Helper()
-	if over := time.Now().Add(eraTime); until.After(over) {
+	if over := time.Now().Add(*eraTime); until.After(over) {
 		until = over
 	}
 	c := s.work()
@@ -146,7 +143,8 @@ func (s *storm) era(deck []fault, whole bool, until time.Time) {
 	s.judge()
 	s.dropDead()
 	h := newHistory()
-	h.Ordered, h.Once, h.AtMost, h.Kept = s.rec.h.Ordered, s.rec.h.Once, s.rec.h.AtMost, s.rec.h.Kept
+	old := &s.rec.h
+	h.Ordered, h.Once, h.AtMost, h.Kept, h.Stops = old.Ordered, old.Once, old.AtMost, old.Kept, old.Stops
 	s.rec.h = h
 	clear(s.buried) // one that comes back is one that nobody sent
 	for _, n := range append([]*backend{s.flock}, s.nodes...) {
@@ -249,6 +247,7 @@ func everything() []fault {
 		fault{"error, note", withoutStrace, func(s *storm) { s.failStore("GW_STATE", false) }},
 		fault{"error, reply", withoutStrace, func(s *storm) { s.failStore("GW_ANSWER", false) }},
 		fault{"operator, replay", nil, (*storm).replayDead},
+		fault{"operator, drop", nil, (*storm).dropHeads},
 		fault{"operator, pause", nil, func(s *storm) { s.meddle("pause", "resume") }},
 		fault{"operator, hold", nil, func(s *storm) { s.meddle("hold", "release") }},
 		fault{"operator, flush", nil, func(s *storm) { s.operate("flush", "", s.some()...) }},
