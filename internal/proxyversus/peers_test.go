@@ -123,7 +123,8 @@ func (b *buffers) Get() []byte {
 	return make([]byte, 32<<10)
 }
 
-func (b *buffers) Put(v []byte) { b.Pool.Put(v) } //nolint:staticcheck // the interface of httputil asks for a slice
+//lint:ignore SA6002 the interface of httputil asks for a slice
+func (b *buffers) Put(v []byte) { b.Pool.Put(v) }
 
 // reverseProxy is what a Go programmer would write, with a pool that fits.
 func reverseProxy() error {
