@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -24,6 +25,7 @@ func (l *loader) checkRoutes() {
 		l.checkLimits(&r.Limits.Limits, path+".limits")
 		l.checkMethods(r, path)
 		l.checkEmptyPost(r, path)
+		l.checkWSDL(r, path)
 		l.checkAuth(r, path)
 		if len(r.SOAP.Accept) != len(slices.Compact(slices.Sorted(slices.Values(r.SOAP.Accept)))) {
 			l.need(path+".soap.accept", "a version stands twice", "")
@@ -33,6 +35,20 @@ func (l *loader) checkRoutes() {
 		l.checkDelivery(r, path)
 		if s := r.Shadow; s != nil && s.Backend != "" && l.cfg.Backends[s.Backend] == nil {
 			l.need(path+".shadow.backend", fmt.Sprintf("there is no backend %s", l.quoted(path+".shadow.backend", s.Backend)), l.didYouMean(path+".shadow.backend", s.Backend, l.backendNames()))
+		}
+	}
+}
+
+// checkWSDL checks who may be asked for what a WSDL refers to.
+func (l *loader) checkWSDL(r *Route, path string) {
+	off := r.WSDL.Mode == WSDLOff
+	l.needIf(off && len(r.WSDLHosts) > 0, path+".wsdl_hosts", "there is no WSDL that could refer to a host", "remove it, or wsdl: off")
+	l.needIf(off && r.WSDLCheck != WSDLCheckNone, path+".wsdl_check", "there is no WSDL to check by", "remove it, or wsdl: off")
+	for i, host := range r.WSDLHosts {
+		_, port, ok := hostPort(host)
+		if _, err := strconv.ParseUint(port, 10, 16); !ok || port != "" && err != nil {
+			at := indexed(path+".wsdl_hosts", i)
+			l.need(at, fmt.Sprintf("%s is not a host", l.quoted(at, host)), "write a name or an address, with or without a port")
 		}
 	}
 }
@@ -85,6 +101,9 @@ func (l *loader) checkMatch(r *Route, path string, seen matchIndex) {
 	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
 		if !isToken(name) {
 			l.need(joined(key+".headers", name), fmt.Sprintf("%s is not the name of a header field", quote(name)), "")
+		}
+		if strings.EqualFold(name, "Host") {
+			l.need(joined(key+".headers", name), "is a condition of its own", "write match: {host: NAME}")
 		}
 	}
 	if l.failed[key] || l.failedBelow[key] {

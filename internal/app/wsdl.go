@@ -44,9 +44,6 @@ func checkDescriptions(cfg *config.Config) (problems config.Problems) {
 				problems = append(problems, cfg.Problem("routes."+r.Name+".wsdl", err.Error(), "it takes a WSDL file, a URL, auto or off"))
 			}
 		}
-		if r.WSDL.Mode == config.WSDLOff && r.WSDLCheck != config.WSDLCheckNone {
-			problems = append(problems, cfg.Problem("routes."+r.Name+".wsdl_check", "there is no WSDL to check by", "remove wsdl: off, or this key"))
-		}
 	}
 	return problems
 }
