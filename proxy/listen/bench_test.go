@@ -1,12 +1,16 @@
 package listen
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
 	"net"
 	"strings"
 	"testing"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"soapway/internal/frame"
 	"soapway/proxy"
@@ -63,6 +67,45 @@ func BenchmarkHTTP(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkHTTP2: one client, one stream after the other; compare with BenchmarkHTTP
+// in the same run.
+func BenchmarkHTTP2(b *testing.B) {
+	l, err := NewHTTP(HTTPOptions{Address: "127.0.0.1:0", H2C: true}, serverFunc(benchServer))
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := benchDial(b, l)
+	fr := http2.NewFramer(c, bufio.NewReaderSize(c, 16<<10))
+	var head bytes.Buffer
+	enc := hpack.NewEncoder(&head)
+	io.WriteString(c, http2.ClientPreface)
+	fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
+	id := uint32(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		head.Reset()
+		for _, f := range [][2]string{
+			{":method", "POST"}, {":scheme", "http"}, {":authority", "gw"}, {":path", "/x"},
+			{"content-type", "text/xml"}, {"content-length", "1024"}, {"soapaction", `"a"`}, {"user-agent", "bench"}, {"accept", "*/*"},
+		} {
+			enc.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+		}
+		fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: head.Bytes(), EndHeaders: true})
+		fr.WriteData(id, true, []byte(benchBody))
+		for ended := false; !ended; {
+			f, err := fr.ReadFrame()
+			if err != nil {
+				b.Fatal(err)
+			}
+			if d, ok := f.(*http2.DataFrame); ok {
+				ended = d.StreamEnded()
+			}
+		}
+		fr.WriteWindowUpdate(0, uint32(len(benchBody)))
+		id += 2
 	}
 }
 

@@ -73,7 +73,7 @@ func testHTTP2Exchange(t *testing.T, engine Engine) {
 func TestHTTP2Preface(t *testing.T) { onBoth(t, testHTTP2Preface) }
 
 func testHTTP2Preface(t *testing.T, engine Engine) {
-	addr, _ := listenH2C(t, HTTPOptions{Engine: engine, Timeouts: Timeouts{Header: 300 * time.Millisecond}}, echoServer)
+	addr, _ := listenH2C(t, HTTPOptions{Engine: engine}, echoServer)
 	c := connect(t, addr)
 	for _, octet := range []byte(http2.ClientPreface) {
 		c.send(string(octet))
@@ -98,6 +98,7 @@ func testHTTP2Preface(t *testing.T, engine Engine) {
 			t.Errorf("%q: got %q, %v", odd, b, err)
 		}
 	}
+	addr, _ = listenH2C(t, HTTPOptions{Engine: engine, Timeouts: Timeouts{Header: 100 * time.Millisecond}}, echoServer)
 	for _, silent := range []string{"", "P", http2.ClientPreface[:23], http2.ClientPreface} {
 		c = connect(t, addr)
 		c.send(silent)
@@ -300,7 +301,11 @@ func TestHTTP2BrokenBody(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			type seen struct{ err, cause error }
 			got := make(chan seen, 1)
-			addr, _ := listenH2C(t, HTTPOptions{Timeouts: Timeouts{BodyIdle: 100 * time.Millisecond}}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+			idle := patience
+			if tt.want == ErrBodyIdle {
+				idle = 100 * time.Millisecond
+			}
+			addr, _ := listenH2C(t, HTTPOptions{Timeouts: Timeouts{BodyIdle: idle}}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 				if ex.Method == "GET" {
 					return textReply(200, "fine")
 				}
