@@ -21,6 +21,9 @@ const (
 	// there is one: they share the syncs of the disk.
 	importCount  = 256
 	importOctets = 8 << 20
+	importFiles  = 16 // bodies that are files of their own
+	// maxEnvelope is more than any route takes; the store has its own bounds.
+	maxEnvelope = 8<<30 - 1
 	// maxReply is the most that is kept of the last answer to a message.
 	maxReply = 64 << 10
 )
@@ -61,7 +64,7 @@ func (a *adminQueue) Export(ctx context.Context, f admin.Filter, version string,
 				return done, adminError(err)
 			default:
 				m := packed(d)
-				if m.Envelope, err = bodyOf(d.Message); errors.Is(err, queue.ErrCorrupt) {
+				if err := readable(d.Message.Blob); errors.Is(err, queue.ErrCorrupt) {
 					b.LeaveOut(page[i].ID, err.Error())
 					done.LeftOut++
 					continue
@@ -80,17 +83,18 @@ func (a *adminQueue) Export(ctx context.Context, f admin.Filter, version string,
 	}
 }
 
-// bodyOf reads the body of a message, wherever it is kept.
-func bodyOf(m *queue.Message) ([]byte, error) {
-	if m.Blob == nil {
-		return m.Body, nil
+// readable says why a body that is not in memory cannot be read. An entry of a file
+// that has begun cannot be taken back.
+func readable(b queue.Blob) error {
+	if b == nil {
+		return nil
 	}
-	r, err := m.Blob.Open()
+	r, err := b.Open()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	b, err := io.ReadAll(r)
-	return b, errors.Join(err, r.Close())
+	_, err = io.Copy(io.Discard, r)
+	return errors.Join(err, r.Close())
 }
 
 // afterWords are the fates that a file has of the message that another follows from.
@@ -103,6 +107,11 @@ func packed(d *queue.Detail) *bundle.Message {
 		ID: m.ID, Route: bundle.Text(m.Route), Backend: bundle.Text(d.Destination), State: string(d.State),
 		OrderKey: bundle.Text(m.Lane), Operation: bundle.Text(m.Operation), Accepted: m.Accepted.UTC(),
 		Reply: d.Reply, ReplyType: bundle.Text(d.ReplyType),
+	}
+	if m.Blob != nil {
+		out.Body = m.Blob
+	} else {
+		out.Envelope = m.Body
 	}
 	out.Forwards, out.After = m.Forwards, afterWords[m.After]
 	if json.Valid(m.Meta) {
@@ -126,14 +135,26 @@ func packed(d *queue.Detail) *bundle.Message {
 
 // Import implements [admin.Queue].
 func (a *adminQueue) Import(ctx context.Context, r io.Reader, to string) (sum admin.Imported, err error) {
-	b, err := bundle.NewReader(r, bundle.Options{MaxReply: maxReply})
+	b, err := bundle.NewReader(r, bundle.Options{MaxEnvelope: maxEnvelope, MaxReply: maxReply, Spool: func(size int64) (bundle.Spool, error) {
+		return a.store.NewBlob(size)
+	}})
 	if err != nil {
 		return sum, badFile(err)
 	}
+	defer b.Close()
 	var batch []queue.Incoming
+	var files []bundle.Spool // of the bodies in batch: they stay only where the store has taken them
+	drop := func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+		files = nil
+	}
+	defer drop()
 	octets, n := 0, 0
 	take := func() error {
 		part, err := a.Queue.Import(ctx, batch)
+		drop()
 		sum.Count += part.Count
 		sum.Known += part.Known
 		batch, octets = nil, 0
@@ -155,6 +176,9 @@ func (a *adminQueue) Import(ctx context.Context, r io.Reader, to string) (sum ad
 			return sum, badFile(err)
 		}
 		n++
+		if m.Spooled != nil {
+			files = append(files, m.Spooled)
+		}
 		in, err := unpacked(m, to)
 		if err != nil {
 			if e := take(); e != nil {
@@ -169,7 +193,7 @@ func (a *adminQueue) Import(ctx context.Context, r io.Reader, to string) (sum ad
 			return sum, fmt.Errorf("%w: message %d of the file is of route %.100q", admin.ErrTarget, n, route)
 		}
 		batch = append(batch, in)
-		if octets += len(m.Envelope); len(batch) >= importCount || octets >= importOctets {
+		if octets += len(m.Envelope); len(batch) >= importCount || len(files) >= importFiles || octets >= importOctets {
 			if err := take(); err != nil {
 				return sum, err
 			}
@@ -179,6 +203,9 @@ func (a *adminQueue) Import(ctx context.Context, r io.Reader, to string) (sum ad
 
 // badFile tells a bad file from a connection that broke.
 func badFile(err error) error {
+	if e := adminError(err); e != err {
+		return e // a body found no room
+	}
 	if _, ok := errors.AsType[*bundle.Error](err); ok {
 		return fmt.Errorf("%w: %w", admin.ErrInvalid, err)
 	}
@@ -205,6 +232,12 @@ func unpacked(m *bundle.Message, to string) (queue.Incoming, error) {
 		},
 		Reply: m.Reply, ReplyType: string(m.ReplyType),
 	}}
+	if w, ok := m.Spooled.(queue.BlobWriter); ok {
+		var err error
+		if in.Blob, err = w.Blob(); err != nil {
+			return in, err
+		}
+	}
 	if i := m.Identity; i != nil {
 		if len(i.Key) != 16 || len(i.Sum) != 16 {
 			return in, errors.New("its identity is not valid")

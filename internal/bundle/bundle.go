@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 	"unicode/utf8"
 )
@@ -95,12 +96,26 @@ type Message struct {
 	After    string `json:"after,omitempty"`
 
 	Envelope  []byte `json:"-"`
+	Body      Source `json:"-"` // the envelope, for a Writer, where it is not in memory
+	Spooled   Spool  `json:"-"` // where a Reader has put it; for the caller to close
 	Reply     []byte `json:"-"` // the last answer; nil is none
 	ReplyType Text   `json:"reply_type,omitempty"`
 
 	Files Files `json:"files"`
 	// Previous is the SHA-256, in hexadecimal, of the JSON entry before.
 	Previous string `json:"previous"`
+}
+
+// Source is an envelope that is not in memory.
+type Source interface {
+	Size() int64
+	Open() (io.ReadCloser, error)
+}
+
+// Spool takes a large envelope.
+type Spool interface {
+	io.Writer
+	io.Closer
 }
 
 // Files are the sizes and digests of the files of a message.

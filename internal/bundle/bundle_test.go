@@ -326,6 +326,110 @@ func TestNoMemoryForWhatIsNotThere(t *testing.T) {
 	}
 }
 
+// large is an envelope that is in no memory.
+type large struct{ octets []byte }
+
+func (l large) Size() int64                  { return int64(len(l.octets)) }
+func (l large) Open() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(l.octets)), nil }
+
+// spool counts what is open.
+type spool struct {
+	bytes.Buffer
+	open *int
+	full bool
+}
+
+func (s *spool) Write(b []byte) (int, error) {
+	if s.full {
+		return 0, errFull
+	}
+	return s.Buffer.Write(b)
+}
+
+func (s *spool) Close() error { *s.open--; return nil }
+
+var errFull = errors.New("no room")
+
+// TestLarge: large envelopes pass by the memory both ways, and whatever goes wrong
+// nothing of them stays.
+func TestLarge(t *testing.T) {
+	body := []byte("<a>" + strings.Repeat("x", 2<<20) + "</a>")
+	ms := []*Message{
+		{ID: "1", Route: "orders", State: "pending", Accepted: at, Body: large{body}},
+		{ID: "2", Route: "orders", State: "pending", Accepted: at, Envelope: []byte("<small/>")},
+		{ID: "3", Route: "orders", State: "pending", Accepted: at, Body: large{body[:100]}},
+		{ID: "4", Route: "orders", State: "pending", Accepted: at, Body: large{body}},
+	}
+	file := write(t, ms)
+	open := 0
+	opt := Options{Spool: func(int64) (Spool, error) { open++; return &spool{open: &open}, nil }}
+	got, b, err := read(bytes.NewReader(file), opt)
+	if err != nil || len(got) != 4 || open != 2 {
+		t.Fatalf("%d messages, %d spooled, %v", len(got), open, err)
+	}
+	b.Close()
+	for i, m := range got {
+		envelope := m.Envelope
+		if s, ok := m.Spooled.(*spool); ok {
+			envelope = s.Bytes()
+			_ = s.Close()
+		}
+		want := ms[i].Envelope
+		if l, ok := ms[i].Body.(large); ok {
+			want = l.octets
+		}
+		if !bytes.Equal(envelope, want) || (m.Spooled != nil) != (len(want) > inlineMost) {
+			t.Errorf("message %d: %d octets, want %d, spooled %t", i+1, len(envelope), len(want), m.Spooled != nil)
+		}
+	}
+	if got, _, err := read(bytes.NewReader(file), Options{}); err != nil || len(got) != 4 || !bytes.Equal(got[3].Envelope, body) {
+		t.Errorf("without a spool: %d messages, %v", len(got), err)
+	}
+	flipped := bytes.Clone(file)
+	flipped[len(file)-1<<20] ^= 1
+	for name, tt := range map[string]struct {
+		file []byte
+		opt  Options
+		want error
+	}{
+		"cut":      {file[:1<<20], opt, ErrTruncated},
+		"cut late": {file[:len(file)-1<<20], opt, ErrTruncated},
+		"flipped":  {flipped, opt, ErrDamaged},
+		"full":     {file, Options{Spool: func(int64) (Spool, error) { open++; return &spool{open: &open, full: true}, nil }}, errFull},
+		"no spool": {file, Options{Spool: func(int64) (Spool, error) { return nil, errFull }}, errFull},
+		"limit":    {file, Options{MaxEnvelope: 2 << 20, Spool: opt.Spool}, ErrTooLarge},
+	} {
+		open = 0
+		got, b, err := read(bytes.NewReader(tt.file), tt.opt)
+		if b != nil {
+			b.Close()
+		}
+		for _, m := range got {
+			m.drop()
+		}
+		if _, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, tt.want) || open != 0 {
+			t.Errorf("%s: got %v, want %v; %d stay open", name, err, tt.want, open)
+		}
+	}
+	// A source that is not what it says ends the file.
+	for name, l := range map[string]Source{"short": lying{large{body}, 1}, "long": lying{large{body}, -1}} {
+		w, err := NewWriter(io.Discard, Head{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Write(&Message{Body: l}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+type lying struct {
+	large
+	by int64
+}
+
+func (l lying) Size() int64 { return l.large.Size() + l.by }
+
 func FuzzReader(f *testing.F) {
 	f.Add(write(f, samples()))
 	f.Add(write(f, nil))

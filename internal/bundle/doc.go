@@ -1,5 +1,6 @@
 // Package bundle writes and reads files of exported messages, one message after
-// the other, with no more than two of them in memory. It knows nothing of queues.
+// the other, with no more than two of them in memory, and of large envelopes none. It
+// knows nothing of queues.
 //
 // # Format
 //
@@ -28,7 +29,7 @@
 //
 // A reader writes no file, takes no name but the next one that must come, no
 // other type of entry (links, sparse files, extended headers), no more octets than
-// its limits and than an entry has said, and holds two messages at a time.
+// its limits and than an entry has said, and holds two messages at a time, whose large envelopes it hands on.
 //
 // Specifications: POSIX.1-1988 ustar, RFC 8259 (JSON). Concurrency: a Writer or
 // Reader is for one goroutine.

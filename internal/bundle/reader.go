@@ -3,6 +3,8 @@ package bundle
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,7 +33,12 @@ func dirName(n int) string { return fmt.Sprintf("%08d/", n) }
 type Options struct {
 	// MaxEnvelope and MaxReply bound the files of a message. Default 64 MiB each.
 	MaxEnvelope, MaxReply int64
+	// Spool makes a place for an envelope of more than 1 MiB. Default: memory.
+	Spool func(size int64) (Spool, error)
 }
+
+// inlineMost is the most octets of an envelope that are never spooled.
+const inlineMost = 1 << 20
 
 // Reader reads a bundle.
 type Reader struct {
@@ -107,12 +114,27 @@ func (b *Reader) Next() (*Message, error) {
 	}
 	m := b.ahead
 	if b.ahead, b.err = b.message(); b.err != nil && b.err != io.EOF {
+		m.drop()
 		return nil, b.err
 	}
 	return m, nil
 }
 
-func (b *Reader) message() (*Message, error) {
+// Close lets go of what Next has not returned.
+func (b *Reader) Close() {
+	if b.ahead != nil {
+		b.ahead.drop()
+	}
+}
+
+// drop lets go of the envelope of a message that nobody gets.
+func (m *Message) drop() {
+	if m.Spooled != nil {
+		_ = m.Spooled.Close()
+	}
+}
+
+func (b *Reader) message() (_ *Message, err error) {
 	dir := dirName(b.n + 1)
 	h, err := b.next(dir+envelopeName+xml, dir+envelopeName+bin, endName)
 	if err != nil {
@@ -121,7 +143,13 @@ func (b *Reader) message() (*Message, error) {
 	if h.Name == endName {
 		return nil, b.finish(h)
 	}
-	envelope, err := b.content(h, b.opt.MaxEnvelope)
+	m := &Message{}
+	defer func() {
+		if err != nil {
+			m.drop()
+		}
+	}()
+	envelope, err := b.envelope(h, m)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +165,6 @@ func (b *Reader) message() (*Message, error) {
 			return nil, err
 		}
 	}
-	m := &Message{}
 	previous := b.previous
 	if err := b.json(h, m); err != nil {
 		return nil, err
@@ -145,8 +172,8 @@ func (b *Reader) message() (*Message, error) {
 	if m.Previous != previous {
 		return nil, b.bad("before "+h.Name, ErrDamaged)
 	}
-	m.Envelope, m.Reply = envelope, reply
-	if !m.Files.Envelope.is(envelope) {
+	m.Reply = reply
+	if m.Files.Envelope != envelope {
 		return nil, b.bad(dir+envelopeName, ErrDamaged)
 	}
 	if (m.Files.Reply != nil) != (reply != nil) || reply != nil && !m.Files.Reply.is(reply) {
@@ -154,6 +181,27 @@ func (b *Reader) message() (*Message, error) {
 	}
 	b.n++
 	return m, nil
+}
+
+// envelope reads the envelope of m into memory or to where it is spooled.
+func (b *Reader) envelope(h *tar.Header, m *Message) (f File, err error) {
+	if h.Size <= inlineMost || b.opt.Spool == nil || h.Size > b.opt.MaxEnvelope {
+		m.Envelope, err = b.content(h, b.opt.MaxEnvelope)
+		return fileOf(m.Envelope), err
+	}
+	if m.Spooled, err = b.opt.Spool(h.Size); err != nil {
+		m.Spooled = nil
+		return f, b.bad(h.Name, err)
+	}
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(m.Spooled, sum), b.tar)
+	if err == nil && n != h.Size {
+		err = ErrTruncated
+	}
+	if err != nil {
+		return f, b.bad(h.Name, cause(err))
+	}
+	return File{n, hex.EncodeToString(sum.Sum(nil))}, nil
 }
 
 func (f *File) is(b []byte) bool { return *f == fileOf(b) }

@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -32,8 +33,15 @@ func NewWriter(w io.Writer, h Head) (*Writer, error) {
 func (b *Writer) Write(m *Message) error {
 	b.end.Messages++
 	dir := dirName(b.end.Messages)
-	m.Files, m.Previous = Files{Envelope: fileOf(m.Envelope)}, b.previous
-	if err := b.file(dir+fileName(envelopeName, m.Envelope), m.Envelope, m.Accepted); err != nil {
+	m.Files, m.Previous = Files{}, b.previous
+	var err error
+	if m.Body != nil {
+		m.Files.Envelope, err = b.stream(dir+envelopeName, m.Body, m.Accepted)
+	} else {
+		m.Files.Envelope = fileOf(m.Envelope)
+		err = b.file(dir+fileName(envelopeName, m.Envelope), m.Envelope, m.Accepted)
+	}
+	if err != nil {
 		return err
 	}
 	if m.Reply != nil {
@@ -77,18 +85,42 @@ func (b *Writer) json(name string, v any, at time.Time) error {
 }
 
 func (b *Writer) file(name string, content []byte, at time.Time) error {
-	if s := at.Unix(); s < 0 || s >= 1<<33 {
-		at = time.Unix(0, 0) // what ustar can say
-	}
-	h := &tar.Header{
-		Typeflag: tar.TypeReg, Name: name, Size: int64(len(content)), Mode: 0o600,
-		ModTime: at.Truncate(time.Second), Format: tar.FormatUSTAR,
-	}
-	if err := b.tar.WriteHeader(h); err != nil {
+	if err := b.header(name, int64(len(content)), at); err != nil {
 		return err
 	}
 	_, err := b.tar.Write(content)
 	return err
+}
+
+// stream writes an entry that is not in memory.
+func (b *Writer) stream(name string, src Source, at time.Time) (f File, err error) {
+	r, err := src.Open()
+	if err != nil {
+		return f, err
+	}
+	defer r.Close()
+	in := bufio.NewReaderSize(r, 64<<10)
+	start, _ := in.Peek(64) // what it cannot read the copy will tell
+	if err := b.header(fileName(name, start), src.Size(), at); err != nil {
+		return f, err
+	}
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(b.tar, sum), in)
+	if err == nil && n != src.Size() {
+		err = io.ErrUnexpectedEOF
+	}
+	return File{n, hex.EncodeToString(sum.Sum(nil))}, err
+}
+
+func (b *Writer) header(name string, size int64, at time.Time) error {
+	if s := at.Unix(); s < 0 || s >= 1<<33 {
+		at = time.Unix(0, 0) // what ustar can say
+	}
+	h := &tar.Header{
+		Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600,
+		ModTime: at.Truncate(time.Second), Format: tar.FormatUSTAR,
+	}
+	return b.tar.WriteHeader(h)
 }
 
 // fileName adds to the name of a file what tells people how to open it.
