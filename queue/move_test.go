@@ -441,9 +441,7 @@ func (c *crashes) snap() {
 	c.Memory.mu.Lock()
 	defer c.Memory.mu.Unlock()
 	d := c.data
-	for seq, r := range d.log {
-		c.log[seq] = r
-	}
+	maps.Copy(c.log, d.log)
 	for _, log := range []map[uint64]memoryRecord{d.log, c.log} {
 		copied := &memoryData{
 			last: d.last, log: maps.Clone(log), dead: maps.Clone(d.dead), attempts: maps.Clone(d.attempts),

@@ -33,7 +33,7 @@ func filled(t *testing.T, n, size int) *adminQueue {
 	for i := range n {
 		m := &queue.Message{
 			ID: messageID(i), Route: "orders", Destination: "erp", Lane: "lane\xff" + fmt.Sprint(i%2), Operation: "placeOrder",
-			Accepted: now.Add(time.Duration(i) * time.Millisecond), Meta: []byte(goodMeta), Forwards: i%2 == 0, After: queue.Fate(i % 3), Body: append([]byte(fmt.Sprintf("<order n='%d'>\x01\xff", i)), make([]byte, size)...),
+			Accepted: now.Add(time.Duration(i) * time.Millisecond), Meta: []byte(goodMeta), Forwards: i%2 == 0, After: queue.Fate(i % 3), Body: append(fmt.Appendf(nil, "<order n='%d'>\x01\xff", i), make([]byte, size)...),
 		}
 		copy(m.Identity.Key[:], fmt.Sprintf("key%d", i))
 		copy(m.Identity.Sum[:], "sum")

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 )
 
@@ -245,10 +246,8 @@ func (b *Reader) next(names ...string) (*tar.Header, error) {
 	if h.Typeflag != tar.TypeReg || len(h.PAXRecords) > 0 || h.Linkname != "" {
 		return nil, b.bad(quote(h.Name), fmt.Errorf("%w: its type is none that this program writes", ErrEntry))
 	}
-	for _, name := range names {
-		if h.Name == name {
-			return h, nil
-		}
+	if slices.Contains(names, h.Name) {
+		return h, nil
 	}
 	return nil, b.bad(quote(h.Name), fmt.Errorf("%w: %s", ErrEntry, names[0]))
 }
