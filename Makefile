@@ -73,7 +73,7 @@ interop: ## clients and servers of other stacks through the gateway
 
 faults: ## kill, stop, cut and disturb a gateway under load: make faults FAULTS=60s
 	$(GO) test -c -o bin/faultlab.test ./internal/faultlab
-	$(LAB) -test.run '^Test(Faults|Frozen|FullDisk|OutageAndKill)$$' -outage 10000 -faults $(FAULTS) -kills $(KILLS)
+	$(LAB) -test.run '^Test(Faults|Frozen|FullDisk|Brim|OutageAndKill)$$' -outage 10000 -faults $(FAULTS) -kills $(KILLS)
 
 powercuts: N = 30
 powercuts: ## power cuts on an ext4 of its own, as root: make powercuts N=1000

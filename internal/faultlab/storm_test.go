@@ -2,11 +2,11 @@ package faultlab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -241,6 +241,7 @@ func everything() []fault {
 		fault{"frozen, gateway", withoutFreezing, (*storm).freezeGateway},
 		fault{"frozen, backend", nil, (*storm).freezeBackend},
 		fault{"disk, full", withoutDisk, func(s *storm) { s.fillDisk(spare) }},
+		fault{"disk, last octet", withoutDisk, func(s *storm) { s.fillDisk(0) }},
 		fault{"disk, neighbour", nil, (*storm).neighbour},
 		fault{"error, sync", withoutStrace, func(s *storm) { s.failStore("sync", false) }},
 		fault{"error, write", withoutStrace, func(s *storm) { s.failStore("GW_IN_00", false) }},
@@ -332,8 +333,11 @@ func (s *storm) freezeGateway() {
 }
 
 // fillDisk lets a stranger fill the disk but for so much, and go after a while.
-// Messages are refused before the store fails, and taken again by themselves.
+// Messages are refused before the store fails, and taken again by themselves. Where
+// nothing is left the store may fail, and is opened again by itself.
 func (s *storm) fillDisk(leave int64) {
+	failed := s.gw.log.await(storeFailed)
+	s.rec.breach("", "a stranger on the disk")
 	if err := s.disk.fill(s.ballast(), leave); err != nil {
 		s.t.Fatal(err)
 	}
@@ -341,12 +345,27 @@ func (s *storm) fillDisk(leave int64) {
 	if !eventually(10*time.Second, func() bool { return s.refusals() > before }) {
 		s.t.Errorf("nothing is refused on a full disk\n%s", s.gw.tail())
 	}
+	more := s.ballast() + "-2"
+	if leave == 0 { // what the gateway gave up to have room at all
+		pause(s.between(0, 500*time.Millisecond))
+		if err := s.disk.fill(more, 0); err != nil {
+			s.t.Fatal(err)
+		}
+	}
 	pause(s.between(500*time.Millisecond, 2*time.Second))
-	if err := os.Remove(s.ballast()); err != nil {
+	s.rec.breach("", "the stranger goes")
+	if err := errors.Join(os.RemoveAll(more), os.Remove(s.ballast())); err != nil {
 		s.t.Fatal(err)
 	}
-	if !s.gw.alive() || strings.Contains(s.gw.log.String(), storeFailed) {
-		s.t.Errorf("the store has failed for a stranger on its disk\n%s", s.gw.tail())
+	select {
+	case <-failed:
+		if leave > 0 {
+			s.t.Errorf("the store has failed for a stranger on its disk\n%s", s.gw.tail())
+		}
+	case <-s.gw.gone:
+		s.t.Errorf("the gateway died of a full disk: %v\n%s", s.gw.err, s.gw.tail())
+	default:
+		s.missed = leave == 0
 	}
 }
 
