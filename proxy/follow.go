@@ -124,7 +124,7 @@ func (c *call) followReply(id string, k *KeptReply) (*Reply, error) {
 		return nil, err
 	case string(meta.Caller) != c.caller:
 		return nil, noMessage()
-	case !k.Until.IsZero() && !time.Now().Before(k.Until):
+	case !k.Until.IsZero() && !c.h.now().Before(k.Until):
 		return nil, refuse(http.StatusGone, "")
 	case meta.Type == "":
 		return c.followed(id, http.StatusNoContent), nil
@@ -181,7 +181,7 @@ func (c *call) repeatReply(id string, k *KeptReply) (*Reply, error) {
 func (c *call) keepAnswer(resp *Response, node int, facts *answerFacts, body []byte, wish *replyWish) (*KeptReply, error) {
 	k := &KeptReply{}
 	if wish.Keep > 0 {
-		k.Until = time.Now().Add(min(wish.Keep, longestKeep))
+		k.Until = c.h.now().Add(min(wish.Keep, longestKeep))
 	}
 	meta := replyMeta{V: metaVersion, SOAP: wish.SOAP, Caller: wish.Caller}
 	if facts.content == contentSOAP {

@@ -17,13 +17,18 @@ type Handler struct {
 	opt   Options
 	table atomic.Pointer[Table]
 	large chan struct{} // holds one for each large message of unknown length that is read into memory
+	began time.Time     // with a monotonic reading
 }
 
 var _ Server = (*Handler)(nil)
 
+// now is the time by which replies expire: the wall clock as it was when the handler
+// was made, and what has passed since, so that no change of it ends them early.
+func (h *Handler) now() time.Time { return h.began.Add(time.Since(h.began)) }
+
 // NewHandler returns a handler that routes by t.
 func NewHandler(t *Table, opt Options) *Handler {
-	h := &Handler{opt: opt.withDefaults(), large: make(chan struct{}, manyUnsure)}
+	h := &Handler{opt: opt.withDefaults(), large: make(chan struct{}, manyUnsure), began: time.Now()}
 	h.table.Store(t)
 	return h
 }

@@ -14,14 +14,14 @@ type circuit struct {
 	failures int // unhealthy outcomes in a row
 	open     bool
 	denied   bool // open because the gateway's own credentials are refused
-	// suspect is the one message that met the refusal. Any other is tried at once:
-	// it tells whether it is the credentials or that message.
-	suspect *item
-	since   time.Duration
-	probing bool // a probe, or the one message behind it, is under way
-	next    time.Duration
-	wait    time.Duration
-	last    string
+	// suspects are the messages that were refused in a row. While they are few any
+	// other is tried at once: it tells whether it is the credentials or they.
+	suspects int
+	since    time.Duration
+	probing  bool // a probe, or the one message behind it, is under way
+	next     time.Duration
+	wait     time.Duration
+	last     string
 }
 
 // unhealthy counts an outcome and reports whether it opened the circuit. While

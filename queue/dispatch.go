@@ -214,7 +214,7 @@ func (d *destState) startProbe(run *running, now time.Duration) time.Duration {
 	switch {
 	case c.probing || !d.hasWork():
 		return idleWait
-	case now < c.next && (c.suspect == nil || !d.hasReady()):
+	case now < c.next && !(c.doubted(d.cfg) && d.hasReady()):
 		return min(c.next-now, idleWait-1)
 	}
 	c.probing = true

@@ -102,31 +102,33 @@ func (q *Queue) denied(d *destState, it *item, o *Outcome, scout bool) bool {
 	if x.denied != 0 && d.delivered >= x.denied {
 		return false
 	}
+	if x.denied == 0 || x.denied < d.circuit.since {
+		d.circuit.suspects++
+	}
 	x.denied = now
-	if d.circuit.deny(it, now, q.opt.Rand(), o.Reason, scout) {
+	if d.circuit.deny(now, q.opt.Rand(), o.Reason, scout) {
 		q.opt.Observer.Circuit(d.cfg.Name, true)
 		q.opt.Log.Error("destination refuses the credentials of the gateway; its messages wait", "destination", d.cfg.Name, "reason", o.Reason)
 	}
 	return true
 }
 
-// deny holds the destination, that has refused it, and reports whether it was not
-// held so before.
-func (c *circuit) deny(it *item, now time.Duration, draw float64, why string, scout bool) (opened bool) {
+// deny holds the destination and reports whether it was not held so before.
+func (c *circuit) deny(now time.Duration, draw float64, why string, scout bool) (opened bool) {
 	switch opened = !c.denied; {
 	case opened:
-		*c = circuit{open: true, denied: true, suspect: it, since: now, probing: c.probing, wait: deniedFirst}
+		*c = circuit{open: true, denied: true, suspects: 1, since: now, probing: c.probing, wait: deniedFirst}
 		c.next = now + spread(c.wait, draw)
 	case scout:
 		c.wait = min(2*max(c.wait, deniedFirst/2), deniedMost)
 		c.next = now + spread(c.wait, draw)
 	}
-	if c.suspect != it {
-		c.suspect = nil
-	}
 	c.last = why
 	return opened
 }
+
+// doubted reports whether the destination is held by the refusal of few messages.
+func (c *circuit) doubted(cfg Destination) bool { return c.denied && c.suspects < cfg.Failures }
 
 // hasReady reports whether a message waits for its turn only.
 func (d *destState) hasReady() bool {
@@ -136,7 +138,7 @@ func (d *destState) hasReady() bool {
 // wait makes a message wait whose attempt is not charged to it.
 func (q *Queue) wait(d *destState, it *item, o *Outcome) {
 	now := time.Now()
-	note := AttemptRecord{At: now, Status: o.Status, Reason: o.Reason, NotBefore: now.Add(deniedMost)}
+	note := AttemptRecord{At: now, Status: o.Status, Reason: o.Reason, NotBefore: now.Add(deniedFirst)}
 	q.mu.Lock()
 	if h := it.history(); len(h) > 0 {
 		if last := &h[len(h)-1]; last.N == 0 && !last.Maybe && last.Reason == o.Reason {

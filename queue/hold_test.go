@@ -171,6 +171,11 @@ func TestDeniedForOneMessage(t *testing.T) {
 			r.put(t, "")
 		}
 		time.Sleep(2 * time.Second)
+		if got := r.Waiting(); got > 3 {
+			t.Errorf("%d messages wait after two seconds, want those at most that were refused last", got)
+		}
+		r.put(t, "") // where the last one that is refused had no other behind it
+		time.Sleep(2 * time.Minute)
 		if s := r.Stats()[0]; s.Dead != 10 || r.Waiting() != 0 || s.Held != "" {
 			t.Errorf("got %d dead and %d waiting, %+v; want the ten that are refused dead", s.Dead, r.Waiting(), s)
 		}

@@ -167,7 +167,7 @@ func (q *Queue) takeIn(ctx context.Context, in *Incoming) (taken bool, err error
 		return false, err
 	}
 	m.Destination, m.First, m.Anew = target.dest.cfg.Name, false, false
-	if in.Waits && target.cfg.Retry.Expired(q.clock.now()-q.clock.at(m.Accepted)) {
+	if in.Waits && target.cfg.Retry.Expired(q.clock.now()-q.clock.stored(m.Accepted)) {
 		m.Accepted = time.Now()
 	}
 	stops := in.Stops && target.cfg.StopOnDead && m.Lane != ""

@@ -76,6 +76,9 @@ type Observer interface {
 	Died(route, reason string)
 	// Circuit: a destination is taken for down, or for up again.
 	Circuit(destination string, open bool)
+	// ClockSet: the wall clock was set by much, or a start finds it far ahead of, or
+	// behind, what is stored.
+	ClockSet(by time.Duration)
 }
 
 type nobody struct{}
@@ -85,6 +88,7 @@ func (nobody) Attempted(string, Outcome, time.Duration) {}
 func (nobody) Finished(string, time.Duration)           {}
 func (nobody) Died(string, string)                      {}
 func (nobody) Circuit(string, bool)                     {}
+func (nobody) ClockSet(time.Duration)                   {}
 
 // Route is what the queue must know of a route that stores messages.
 type Route struct {

@@ -220,7 +220,7 @@ func (q *Queue) committed(seq uint64, m *Message) {
 func (q *Queue) item(seq uint64, m *Message, size int64) *item {
 	it := &item{
 		seq: seq, key: keyOf(m.ID), route: q.route(m.Route), op: unique.Make(m.Operation),
-		accepted: min(q.clock.at(m.Accepted), q.clock.now()), size: uint32(min(size, math.MaxUint32)), first: m.First, anew: m.Anew,
+		accepted: min(q.clock.taken(m.Accepted), q.clock.now()), size: uint32(min(size, math.MaxUint32)), first: m.First, anew: m.Anew,
 	}
 	if it.key[6]&hashed == hashed {
 		it.extra().id = strings.Clone(m.ID)
@@ -279,6 +279,9 @@ func (q *Queue) Run(ctx context.Context) error {
 		abort(ErrShutdown)
 		<-idle
 	}
+	if err == nil {
+		q.noteClock(context.WithoutCancel(ctx))
+	}
 	return err
 }
 
@@ -306,10 +309,15 @@ func (q *Queue) Load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("queue: dead letters: %w", err)
 	}
+	clock, err := q.readClock()
+	if err != nil {
+		return err
+	}
 	histories := map[string][]AttemptRecord{}
 	replied := map[string]bool{}
 	err = q.store.ScanAttempts(ctx, func(id string, a []AttemptRecord) error {
 		for i := range a {
+			clock.add(a[i].At)
 			if len(a[i].Reply) > 0 {
 				replied[id] = true
 				a[i].Reply = nil
@@ -358,6 +366,8 @@ func (q *Queue) Load(ctx context.Context) error {
 			q.ids.set(&m.Identity, m.ID, m.Route, FateWaiting)
 		}
 		it := q.item(seq, m, size)
+		it.accepted = q.clock.stored(m.Accepted)
+		clock.add(m.Accepted)
 		it.setHistory(histories[m.ID])
 		it.replied = replied[m.ID]
 		it.maybe = seq <= doubt
@@ -398,6 +408,7 @@ func (q *Queue) Load(ctx context.Context) error {
 	}
 	q.early = nil
 	follow.settle(q.log)
+	q.settleClock(clock)
 	q.loaded = true
 	close(q.complete)
 	for _, d := range q.dests {

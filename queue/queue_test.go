@@ -75,7 +75,13 @@ type rig struct {
 
 func newRig(t *testing.T, s Store, n *node, r Route) *rig {
 	t.Helper()
-	q, err := New(s, n, Options{Rand: func() float64 { return 0.5 }, Drain: 5 * time.Second})
+	return newRigWith(t, s, n, r, Options{})
+}
+
+func newRigWith(t *testing.T, s Store, n *node, r Route, opt Options) *rig {
+	t.Helper()
+	opt.Rand, opt.Drain = func() float64 { return 0.5 }, 5*time.Second
+	q, err := New(s, n, opt)
 	if err != nil {
 		t.Fatal(err)
 	}

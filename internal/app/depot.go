@@ -345,6 +345,13 @@ func (p *depot) Enqueue(ctx context.Context, m *proxy.Stored) (proxy.Receipt, er
 	return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrStoreUnknown, err)
 }
 
+// now is the time by which replies expire, as the store and the proxy have it: no
+// change of the wall clock ends them early.
+func (s *stock) now() time.Time {
+	opened := s.store.Info().Opened
+	return opened.Add(time.Since(opened))
+}
+
 // put keeps a message, unless it repeats another.
 func (s *stock) put(ctx context.Context, m *queue.Message, id *proxy.Identity) (proxy.Receipt, error) {
 	receipt := proxy.Receipt{Relaxed: s.relaxed}
@@ -361,7 +368,7 @@ func (s *stock) put(ctx context.Context, m *queue.Message, id *proxy.Identity) (
 	}
 	receipt.Repeat = kept.ID
 	if kept.Fate == queue.FateDelivered {
-		if r, err := s.store.Reply(kept.ID); err == nil && !r.Expired(time.Now()) {
+		if r, err := s.store.Reply(kept.ID); err == nil && !r.Expired(s.now()) {
 			receipt.Reply = keptReply(r)
 		}
 	}
@@ -454,6 +461,9 @@ func (observer) Attempted(string, queue.Outcome, time.Duration) {}
 
 // Finished implements [queue.Observer].
 func (o observer) Finished(route string, waited time.Duration) { o.Delivered(route, waited) }
+
+// ClockSet implements [queue.Observer].
+func (o observer) ClockSet(by time.Duration) { o.Metrics.ClockSet(by) }
 
 // Circuit implements [queue.Observer]: a scrape looks the state up.
 func (observer) Circuit(string, bool) {}

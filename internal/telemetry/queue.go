@@ -44,6 +44,7 @@ type queueMetrics struct {
 	group   prometheus.Histogram
 	errors  prometheus.Counter
 	gaps    prometheus.Counter
+	clock   *prometheus.CounterVec
 }
 
 func newQueueMetrics() *queueMetrics {
@@ -75,11 +76,15 @@ func newQueueMetrics() *queueMetrics {
 			Name: "gateway_store_gaps_total",
 			Help: "Gaps in the log of stored messages that nothing accounts for.",
 		}),
+		clock: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gateway_clock_steps_total",
+			Help: "Times that the wall clock was set by more than an hour, or was found so at a start.",
+		}, []string{"direction"}),
 	}
 }
 
 func (q *queueMetrics) register(r prometheus.Registerer) {
-	r.MustRegister(q.latency, q.dead, q.sync, q.group, q.errors, q.gaps)
+	r.MustRegister(q.latency, q.dead, q.sync, q.group, q.errors, q.gaps, q.clock)
 }
 
 // Delivered counts a stored message that was delivered, this long after its
@@ -107,6 +112,15 @@ func (m *Metrics) Damage(error) { m.queue.errors.Inc() }
 
 // Gap counts a gap in the log, from one sequence number to another.
 func (m *Metrics) Gap(_, _ uint64) { m.queue.gaps.Inc() }
+
+// ClockSet counts a step of the wall clock.
+func (m *Metrics) ClockSet(by time.Duration) {
+	direction := "forward"
+	if by < 0 {
+		direction = "back"
+	}
+	m.queue.clock.WithLabelValues(direction).Inc()
+}
 
 // WatchQueue adds what is looked up in the store at every scrape. It may be
 // called once, when there is a store.
