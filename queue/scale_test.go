@@ -102,6 +102,7 @@ const mostEach = 200
 // scaleReport is what the second process of TestDeadDestinations tells.
 type scaleReport struct {
 	Load       time.Duration // until the index was complete
+	LoadCPU    time.Duration // and the CPU time of the process until then
 	Resident   int64         // octets, when all destinations were down
 	Peak       int64
 	Heap       uint64
@@ -142,7 +143,7 @@ func TestDeadDestinations(t *testing.T) {
 	}
 	const mib = 1 << 20
 	t.Logf("%d messages wait for %d destinations, all of them down", r.Waiting, *flagDestinations)
-	t.Logf("index complete after %v", r.Load.Round(time.Millisecond))
+	t.Logf("index complete after %v, with %v of CPU time", r.Load.Round(time.Millisecond), r.LoadCPU.Round(time.Millisecond))
 	t.Logf("resident %d MiB (at most %d MiB), heap %d MiB, %d goroutines", r.Resident/mib, r.Peak/mib, r.Heap/mib, r.Goroutines)
 	t.Logf("CPU time %v in %v, %.2f %% of one core", r.CPU.Round(time.Millisecond), *flagWatched, 100*r.CPU.Seconds()/flagWatched.Seconds())
 	if r.Waiting != *flagWaiting {
@@ -197,7 +198,7 @@ func reportScale(t *testing.T, dir string) {
 	began := time.Now()
 	go func() { done <- q.Run(ctx) }()
 	<-q.complete
-	r := scaleReport{Load: time.Since(began)}
+	r := scaleReport{Load: time.Since(began), LoadCPU: cpuTime(t)}
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for down := 0; down < *flagDestinations; {
