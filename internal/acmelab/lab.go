@@ -53,23 +53,21 @@ type Authority struct {
 	cmd *exec.Cmd
 }
 
-// build compiles pebble once per test run.
+// build has the go command build pebble into its cache, and says where it is.
 var build = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "acmelab")
-	if err != nil {
-		return "", err
-	}
-	bin := filepath.Join(dir, "pebble")
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "soapway").Output()
 	if err != nil {
 		return "", fmt.Errorf("go list: %w", err)
 	}
 	mod := filepath.Join(string(bytes.TrimSpace(root)), "internal", "tools", "go.mod")
-	cmd := exec.Command("go", "build", "-modfile="+mod, "-o", bin, "github.com/letsencrypt/pebble/v2/cmd/pebble")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build pebble: %w\n%s", err, out)
+	var complaint bytes.Buffer
+	cmd := exec.Command("go", "tool", "-modfile="+mod, "-n", "pebble")
+	cmd.Stderr = &complaint
+	path, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go tool -n pebble: %w\n%s", err, &complaint)
 	}
-	return bin, nil
+	return string(bytes.TrimSpace(path)), nil
 })
 
 // Start runs an authority. Where pebble cannot be had, for want of a network, the

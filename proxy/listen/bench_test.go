@@ -88,8 +88,15 @@ func BenchmarkHTTP2(b *testing.B) {
 	for b.Loop() {
 		head.Reset()
 		for _, f := range [][2]string{
-			{":method", "POST"}, {":scheme", "http"}, {":authority", "gw"}, {":path", "/x"},
-			{"content-type", "text/xml"}, {"content-length", "1024"}, {"soapaction", `"a"`}, {"user-agent", "bench"}, {"accept", "*/*"},
+			{":method", "POST"},
+			{":scheme", "http"},
+			{":authority", "gw"},
+			{":path", "/x"},
+			{"content-type", "text/xml"},
+			{"content-length", "1024"},
+			{"soapaction", `"a"`},
+			{"user-agent", "bench"},
+			{"accept", "*/*"},
 		} {
 			enc.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
 		}
