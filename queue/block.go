@@ -43,9 +43,6 @@ const (
 	blockFileMost = 128 << 20
 )
 
-// errSealedBlock: the server has encrypted the block.
-var errSealedBlock = errors.New("block is encrypted")
-
 // blockRecord is one record of a block. Its slices alias the block.
 type blockRecord struct {
 	at      int    // offset in the block
@@ -215,7 +212,13 @@ func hintOf(b []byte) (id, route string) {
 }
 
 // hintText makes a field that may be damaged fit to be shown.
-func hintText(s string) string { return strings.Trim(strconv.QuoteToASCII(cut(s, 80)), `"`) }
+func hintText(s string) string {
+	f := fields{rest: cut(s, 80)}
+	if text := f.text(); f.err == nil {
+		s = text
+	}
+	return strings.Trim(strconv.QuoteToASCII(cut(s, 80)), `"`)
+}
 
 // blockFile is one of a stream's files.
 type blockFile struct {
@@ -251,13 +254,11 @@ func blockFiles(dir, stream string) (files []blockFile, err error) {
 	return files, nil
 }
 
-// read returns the file's octets, or errSealedBlock. No stream of ours is compressed.
+// read returns the file's octets. No stream of ours is compressed or encrypted by
+// the server: what is sealed is sealed before it gets there.
 func (f *blockFile) read() ([]byte, error) {
 	if f.size > blockFileMost {
 		return nil, fmt.Errorf("%s has %d octets, more than a block can have", f.path, f.size)
-	}
-	if _, err := os.Stat(strings.TrimSuffix(f.path, blockSuffix) + ".key"); err == nil {
-		return nil, errSealedBlock
 	}
 	return os.ReadFile(f.path)
 }

@@ -53,6 +53,8 @@
 //	store.dir/LOCK         flock of the process that has the store
 //	store.dir/store.json   id, epoch, whether the last stop was clean, format
 //	store.dir/jetstream/   GW_IN_00 (accepted messages), GW_DEAD, GW_STATE, GW_ANSWER
+//	store.dir/restoring/   a store that a restore is making; restored/ is one that is whole and not yet in place
+//	store.dir/replaced-*/  a store that a restore has set aside
 //	store.dir/damaged-*/   files that were found damaged, as they were; nothing here reads or removes them
 //	store.dir/blobs/       bodies of more than 1 MiB, a file each; records claim them
 //

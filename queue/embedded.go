@@ -50,7 +50,12 @@ type Embedded struct {
 	failOnce sync.Once
 	failed   chan struct{}
 	err      error // set before failed is closed
-	run      sync.WaitGroup
+	// What the start has found damaged or missing, and the files that a scrub
+	// has kept since.
+	foundMu   sync.Mutex
+	found     []Damage
+	keptFiles sync.Map
+	run       sync.WaitGroup
 }
 
 var _ Store = (*Embedded)(nil)
@@ -99,6 +104,9 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 		return nil, err
 	}
 	undo = append(undo, func() { _ = s.lock.Close() })
+	if err := finishRestore(dir, o.Log); err != nil {
+		return nil, err
+	}
 	s.openReserve()
 	if s.id, err = readIdentity(dir); err != nil {
 		return nil, err
@@ -117,7 +125,7 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	if err := check.run(); err != nil {
 		return nil, err
 	}
-	if check.found > 0 {
+	if s.found = check.found; len(s.found) > 0 {
 		s.id.Clean = false // what says that a message is in doubt may be lost
 	}
 	s.info = Info{ID: s.id.ID, Epoch: s.id.Epoch + 1, Clean: s.id.Clean, Dir: dir, Opened: time.Now(), Durability: o.Durability}
@@ -178,7 +186,7 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	if s.blobs, err = openBlobs(dir, eachSynced, s.roomForBlob, s.js.keys.Load, o.Log); err != nil {
 		return nil, fmt.Errorf("queue: %s: %w", blobsName, err)
 	}
-	s.blobs.doubt.Store(check.found > 0 || len(check.remade) > 0)
+	s.blobs.doubt.Store(len(check.found) > 0 || len(check.remade) > 0)
 	if s.trim, err = openTrimmer(s, logInfo); err != nil {
 		return nil, err
 	}
@@ -196,6 +204,9 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	s.run.Go(s.trim.run)
 	s.run.Go(s.keys.run)
 	s.run.Go(s.keepRoom)
+	if !o.Inspect {
+		s.run.Go(func() { s.scrubber(s.life) })
+	}
 	return s, nil
 }
 

@@ -27,7 +27,7 @@ type startCheck struct {
 	observer StoreObserver
 	aside    aside
 
-	found int
+	found []Damage
 	// remade are the streams whose description was lost: the server makes them
 	// anew around their blocks.
 	remade map[string]bool
@@ -46,25 +46,21 @@ func (c *startCheck) run() error {
 		} else if err != nil {
 			return err
 		}
-		sealed, err := c.description(n.stream)
-		if err != nil {
+		if err := c.description(n.stream); err != nil {
 			return err
-		}
-		if sealed {
-			continue
 		}
 		if err := c.blocks(n.stream); err != nil {
 			return err
 		}
 	}
-	if c.aside.dir != "" && c.found > 0 {
-		c.log.Error("the store was damaged: what is whole goes on, and the damaged files were kept", "kept", c.aside.dir, "places", c.found)
+	if c.aside.dir != "" && len(c.found) > 0 {
+		c.log.Error("the store was damaged: what is whole goes on, and the damaged files were kept", "kept", c.aside.dir, "places", len(c.found))
 	}
 	return nil
 }
 
 func (c *startCheck) report(d Damage) {
-	c.found++
+	c.found = append(c.found, d)
 	tellDamage(c.log, c.observer, &d)
 }
 
@@ -74,35 +70,29 @@ func tellDamage(log *slog.Logger, o StoreObserver, d *Damage) {
 	o.Damage(d)
 }
 
-// description looks at what the server keeps about a stream. It can be made anew,
-// unless it holds the stream's key.
-func (c *startCheck) description(stream string) (sealed bool, err error) {
+// description looks at what the server keeps about a stream. It can be made anew.
+func (c *startCheck) description(stream string) error {
 	dir := streamDir(c.dir, stream)
 	meta, sum := filepath.Join(dir, "meta.inf"), filepath.Join(dir, "meta.sum")
-	_, keyErr := os.Stat(filepath.Join(dir, "meta.key"))
-	sealed = keyErr == nil
 	text, err := os.ReadFile(meta)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return sealed, fmt.Errorf("queue: %w", err)
+		return fmt.Errorf("queue: %w", err)
 	}
 	want, sumErr := os.ReadFile(sum)
 	if sumErr != nil && !errors.Is(sumErr, fs.ErrNotExist) {
-		return sealed, fmt.Errorf("queue: %w", sumErr)
+		return fmt.Errorf("queue: %w", sumErr)
 	}
 	if err == nil && sumErr == nil && metaSum(stream, text) == string(want) {
-		return sealed, nil
-	}
-	if sealed {
-		return sealed, fmt.Errorf("queue: %s does not have its checksum, and the stream is encrypted: it can not be made anew, and was left as it is; restore a backup", meta)
+		return nil
 	}
 	for _, name := range []string{meta, sum} {
 		if err := c.aside.move(name); err != nil {
-			return sealed, fmt.Errorf("queue: set aside: %w", err)
+			return fmt.Errorf("queue: set aside: %w", err)
 		}
 	}
 	c.remade[stream] = true
 	c.report(Damage{Stream: holds(stream), File: c.rel(meta), Reason: "the description of the stream is missing or damaged and is made anew"})
-	return sealed, nil
+	return nil
 }
 
 func metaSum(stream string, text []byte) string {
@@ -152,9 +142,6 @@ func (c *startCheck) blocks(stream string) error {
 // block looks through one block and mends it.
 func (c *startCheck) block(f *blockFile, last bool) ([]Damage, error) {
 	b, err := f.read()
-	if errors.Is(err, errSealedBlock) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -247,9 +234,18 @@ func (s *Embedded) lost(stream string, i *streamInfo, counts map[string]uint64) 
 		missing = max(missing, had-i.State.Messages)
 	}
 	if missing > 0 {
-		tellDamage(s.opt.Log, s.opt.Observer, &Damage{
+		d := Damage{
 			Stream: holds(stream), File: filepath.Join("jetstream", "$G", "streams", stream, "msgs"),
 			Reason: fmt.Sprintf("%d records are missing", missing),
-		})
+		}
+		tellDamage(s.opt.Log, s.opt.Observer, &d)
+		s.finding(d)
 	}
+}
+
+// finding takes up what is lost, for who asks later.
+func (s *Embedded) finding(d Damage) {
+	s.foundMu.Lock()
+	defer s.foundMu.Unlock()
+	s.found = append(s.found, d)
 }

@@ -53,6 +53,11 @@ func (id *identity) seal(k *Keys, found bool) error {
 	return nil
 }
 
+// sealedBy names the keys that records of the store may be sealed with.
+func (id identity) sealedBy() []string {
+	return slices.DeleteFunc(slices.Clone(id.Keys), func(k string) bool { return k == noKey })
+}
+
 // CheckKeys says with [ErrKey] that the store in dir could not be opened with
 // these keys. It changes nothing, and has nothing to say where there is no store.
 func CheckKeys(dir string, k *Keys) error {

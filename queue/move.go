@@ -38,7 +38,7 @@ const movedState = "moved."
 // only once the place it came from is empty. One that is on the route already is
 // not counted. Errors: ErrBusy while the index is not complete; ErrNoTarget; ErrFull
 // if the quota of the other route, or the store, has no room for all of them:
-// then, short of others who take the room meanwhile, nothing is moved.
+// then, short of others who take the room meanwhile, nothing is moved; ErrBackup.
 func (q *Queue) Move(ctx context.Context, ids []string, to string) (Moved, error) {
 	jobs, unknown := q.lanesOf(ids)
 	sum, err := q.moveJobs(ctx, jobs, to)
@@ -105,6 +105,10 @@ func (q *Queue) lanesOf(ids []string) (jobs [][]string, unknown []string) {
 }
 
 func (q *Queue) moveJobs(ctx context.Context, jobs [][]string, to string) (sum Moved, err error) {
+	if !q.moving.TryRLock() {
+		return Moved{}, ErrBackup
+	}
+	defer q.moving.RUnlock()
 	sources, err := q.mayMove(jobs, to)
 	if err != nil {
 		return Moved{}, err

@@ -14,11 +14,15 @@ import (
 // charged and its time starting anew; it is durable when Replay returns. One for
 // which its lane stands still goes before all others of it, any other behind. Where
 // an earlier attempt may have been processed the mark stays. ErrNotFound, or
-// ErrBusy while it is being replayed or the index is not rebuilt yet.
+// ErrBusy while it is being replayed or the index is not rebuilt yet, or ErrBackup.
 //
 // The message is sent only once its dead letter is gone: it may be delivered, or
 // die again, at once, and its new dead letter must not be taken for the old one.
 func (q *Queue) Replay(ctx context.Context, id string) error {
+	if !q.moving.TryRLock() {
+		return ErrBackup
+	}
+	defer q.moving.RUnlock()
 	q.mu.Lock()
 	entry := q.buried.byID[id]
 	_, busy := q.inHand[id]

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unique"
 )
@@ -48,6 +49,11 @@ type Queue struct {
 	run      *running
 	agenda   agenda
 	clock    clock
+
+	// moving is held for reading by what takes a message to where a backup has
+	// looked already, for writing by a backup. It comes before mu.
+	moving  sync.RWMutex
+	backing atomic.Bool // a backup is being made
 }
 
 // hand is a message in hand.

@@ -115,7 +115,7 @@ type Store interface {
 // Info describes a store.
 type Info struct {
 	ID    string // given when the store was made
-	Epoch uint64 // counts the times it was opened
+	Epoch uint64 // higher at each opening, and after a restore than it ever was
 	// Clean says that the last stop was orderly. If it was not, everything in the log may have been sent already.
 	Clean      bool
 	Dir        string // absolute; empty in memory

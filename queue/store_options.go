@@ -53,6 +53,8 @@ type StoreOptions struct {
 
 	// syncWith lets a test stand between the committer and the disk.
 	syncWith func(real func() error) func() error
+	// scrubEvery is the pause between two looks of a running store at itself.
+	scrubEvery time.Duration
 	// free lets a test say how much room the filesystem has.
 	free func(dir string) (int64, error)
 }
@@ -97,6 +99,9 @@ func (o StoreOptions) withDefaults() StoreOptions {
 	}
 	if o.syncWith == nil {
 		o.syncWith = func(real func() error) func() error { return real }
+	}
+	if o.scrubEvery == 0 {
+		o.scrubEvery = scrubEvery
 	}
 	if o.free == nil {
 		o.free = freeBytes

@@ -51,6 +51,7 @@ func TestMain(m *testing.M) {
 //	                   makes the store of a gateway that was stopped, or killed
 //	hold-store DIR     keeps a store open in another process
 //	cut-file FROM TO N TO is FROM without its last N octets
+//	flip-file FILE     one bit in the middle of FILE is another
 //	first-id NAME      sets a variable to the first id of the last command's JSON
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -70,6 +71,7 @@ func TestScripts(t *testing.T) {
 			"fetch":       scriptFetch,
 			"wait-fetch":  scriptWaitFetch,
 			"make-store":  scriptMakeStore,
+			"flip-file":   scriptFlipFile,
 			"hold-store":  scriptHoldStore,
 			"first-id":    scriptFirstID,
 			"cut-file":    scriptCutFile,

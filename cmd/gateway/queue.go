@@ -46,9 +46,6 @@ another process holds the store it is refused.`,
 		SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				if slices.Contains([]string{"scrub", "backup", "restore"}, args[0]) {
-					return &usageError{"queue " + args[0] + ": not available yet", ""}
-				}
 				return &usageError{fmt.Sprintf("unknown command %.40q of queue", args[0]), c.suggestCommand(cmd, args[0])}
 			}
 			cmd.SetOut(c.stderr)
@@ -63,6 +60,7 @@ another process holds the store it is refused.`,
 	p.StringVar(&f.admin, "admin", "", "`URL` of the admin listener (default: that of the configuration)")
 	p.StringVar(&f.token, "token", "", "admin `token`, or file:PATH (default: GATEWAY_ADMIN_TOKEN, else that of the configuration)")
 	cmd.AddCommand(c.queueLs(f), c.queueShow(f), c.queueReplay(f), c.queueDrop(f), c.queueMove(f), c.queueExport(f), c.queueImport(f),
+		c.queueBackup(f), c.queueRestore(f), c.queueScrub(f),
 		c.queueSwitch(f, "pause", "make no attempts for a route until it is resumed", "paused"),
 		c.queueSwitch(f, "resume", "end the pause of a route", "resumed"),
 		c.queueSwitch(f, "flush", "make all waiting messages of a route due now; needs a running gateway", "all waiting messages are due now"),

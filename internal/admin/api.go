@@ -19,6 +19,7 @@ var (
 	ErrUnknown   = errors.New("whether the change was kept is not known")
 	ErrTarget    = errors.New("nothing can be moved to this route: it is none that stores messages")
 	ErrInvalid   = errors.New("the file of exported messages is not valid")
+	ErrBackup    = errors.New("a backup is being made: try again when it is done")
 	ErrStopped   = errors.New("this needs a running gateway")
 )
 
@@ -69,7 +70,7 @@ type Queue interface {
 // StoreInfo describes the store of a gateway.
 type StoreInfo struct {
 	ID         string    `json:"id"`
-	Epoch      uint64    `json:"epoch"` // how many times it was opened
+	Epoch      uint64    `json:"epoch"` // higher at each start, and after a restore than it ever was
 	Clean      bool      `json:"clean"` // the stop before this start was orderly
 	Dir        string    `json:"dir,omitempty"`
 	Durability string    `json:"durability"`

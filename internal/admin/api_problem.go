@@ -34,6 +34,7 @@ var (
 	kindTarget     = kind{"bad-target", "Nothing can be moved to this route", http.StatusConflict}
 	kindInvalid    = kind{"bad-file", "The file of exported messages is not valid", http.StatusBadRequest}
 	kindBusy       = kind{"message-busy", "The message is being delivered", http.StatusConflict}
+	kindBackup     = kind{"backup-running", "A backup is being made", http.StatusConflict}
 	kindStopped    = kind{"gateway-stopped", "This needs a running gateway", http.StatusConflict}
 	kindLoading    = kind{"store-loading", "The gateway is still reading its store", http.StatusServiceUnavailable}
 	kindFull       = kind{"store-full", "The store has no room", http.StatusServiceUnavailable}
@@ -98,6 +99,7 @@ var reasons = []struct {
 	{ErrNoRoute, kindRoute},
 	{ErrNoMessage, kindMessage},
 	{ErrBusy, kindBusy},
+	{ErrBackup, kindBackup},
 	{ErrTarget, kindTarget},
 	{ErrInvalid, kindInvalid},
 	{ErrCursor, kindParameter},
@@ -121,9 +123,14 @@ func asRefusal(err error) *refusal {
 	return &refusal{kind: kindUnexpected, detail: err.Error()}
 }
 
+// problem is the document for a request.
+func (e *refusal) problem(r *http.Request) *Problem {
+	return &Problem{problemURN + e.kind.name, e.kind.title, e.kind.status, e.detail, r.URL.EscapedPath(), e.count}
+}
+
 // answer writes the problem document.
 func (e *refusal) answer(w http.ResponseWriter, r *http.Request) {
-	doc, err := json.Marshal(&Problem{problemURN + e.kind.name, e.kind.title, e.kind.status, e.detail, r.URL.EscapedPath(), e.count})
+	doc, err := json.Marshal(e.problem(r))
 	if err != nil {
 		panic(err) // strings and numbers always marshal
 	}

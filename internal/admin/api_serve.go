@@ -93,6 +93,8 @@ var endpoints = []endpoint{
 	{"GET", "/messages/{id}", nil, noBody, (*api).show},
 	{"POST", "/messages/{id}/replay", nil, noBody, (*api).replay},
 	{"DELETE", "/messages/{id}", nil, noBody, (*api).drop},
+	{"POST", "/store/backup", nil, noBody, (*api).backup},
+	{"POST", "/store/scrub", nil, noBody, (*api).scrub},
 }
 
 // newAPI returns the API for o, whose defaults are filled in.
@@ -175,6 +177,8 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, e *endpoint) {
 	switch v := result.(type) {
 	case nil:
 		w.WriteHeader(http.StatusNoContent)
+	case stream:
+		a.sendStream(w, r, v)
 	case yamlText:
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(v)

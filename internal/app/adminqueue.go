@@ -36,6 +36,7 @@ var adminErrors = []struct{ ours, theirs error }{
 	{queue.ErrNoRoute, admin.ErrNoRoute},
 	{queue.ErrNotFound, admin.ErrNoMessage},
 	{queue.ErrBusy, admin.ErrBusy},
+	{queue.ErrBackup, admin.ErrBackup},
 	{queue.ErrCorrupt, admin.ErrDamaged},
 	{queue.ErrFull, admin.ErrFull},
 	{queue.ErrNoTarget, admin.ErrTarget},
