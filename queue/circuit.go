@@ -57,6 +57,7 @@ func (c *circuit) trip(cfg Destination, now time.Duration, draw float64, why str
 func (c *circuit) failed(cfg Destination, now time.Duration, draw float64, reason string) {
 	c.probing = false
 	c.last = reason
+	c.suspects = cfg.Failures // it is down, or was: no other message is tried out of turn
 	c.wait = min(2*c.wait, cfg.Max)
 	c.next = now + spread(c.wait, draw)
 }

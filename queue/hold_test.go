@@ -208,6 +208,35 @@ func TestDeniedAlone(t *testing.T) {
 	})
 }
 
+// TestDeniedThenDown: a destination that refuses one message and then goes down is
+// probed on its clock, though others wait that could tell more.
+func TestDeniedThenDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newCrowd(time.Second)
+		n.set(func(int) Outcome { return denied }, nil)
+		r := newRig(t, NewMemory(), &n.node, Route{})
+		r.put(t, "")
+		time.Sleep(500 * time.Millisecond)
+		n.set(func(int) Outcome { return refused }, errors.New("refused"))
+		time.Sleep(time.Second)
+		for range 10 {
+			r.put(t, "")
+		}
+		time.Sleep(time.Hour)
+		n.mu.Lock()
+		probes := len(n.probes)
+		n.mu.Unlock()
+		if probes < 60 || probes > 200 {
+			t.Errorf("%d probes in an hour, want one in 30s or so", probes)
+		}
+		n.set(nil, nil)
+		time.Sleep(time.Minute)
+		if got := r.Waiting(); got != 0 {
+			t.Errorf("%d messages wait after its return", got)
+		}
+	})
+}
+
 // TestDeniedAtMostOnce: an answer is known, so a message that is delivered at most
 // once waits as well.
 func TestDeniedAtMostOnce(t *testing.T) {
