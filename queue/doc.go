@@ -43,7 +43,8 @@
 //
 // Put fails definitely ([ErrFull], [ErrTooLarge], [ErrClosed]: nothing is kept
 // and nothing will be delivered) or with [ErrUnknown]. A store that could not
-// sync or write is never trusted again: see [Store.Failed].
+// sync or write is never trusted again: see [Store.Failed]. One whose write found no
+// room ([ErrNoRoom]) can be closed and opened again, as after a kill.
 //
 // # Format
 //
@@ -51,12 +52,18 @@
 // records, versioned by [Format] and drawn there.
 //
 //	store.dir/LOCK         flock of the process that has the store
-//	store.dir/store.json   id, epoch, whether the last stop was clean, format
+//	store.dir/store.json   id, epoch, whether the last stop was clean, format, names of the keys that are needed
 //	store.dir/jetstream/   GW_IN_00 (accepted messages), GW_DEAD, GW_STATE, GW_ANSWER
 //	store.dir/restoring/   a store that a restore is making; restored/ is one that is whole and not yet in place
 //	store.dir/replaced-*/  a store that a restore has set aside
 //	store.dir/damaged-*/   files that were found damaged, as they were; nothing here reads or removes them
 //	store.dir/blobs/       bodies of more than 1 MiB, a file each; records claim them
+//	store.dir/reserve      zeros, given up when the disk is full
+//
+// With [StoreOptions.Keys] records and files are sealed: AES-256-GCM (NIST SP 800-38D,
+// C2SP XAES-256-GCM) under keys derived from the one in use (RFC 5869). What is sealed
+// with an older key can be read while that key is given; without a key that
+// something is sealed with the store is not opened ([ErrKey]).
 //
 // # Bodies
 //

@@ -86,6 +86,9 @@ func (p *depot) rekey(cfg *config.Config) config.Problems {
 	if err == nil {
 		err = store.SetKeys(keys)
 	}
+	if errors.Is(err, queue.ErrClosed) { // it is opened again with them, if at all
+		err = queue.CheckKeys(string(cfg.Store.Dir), keys)
+	}
 	if err != nil {
 		return config.Problems{keyProblem(cfg, err)}
 	}

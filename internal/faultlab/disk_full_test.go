@@ -66,8 +66,7 @@ func fullDisk(t *testing.T, disk *disk, leave int64, durability string) {
 	case leave < 0:
 		l.drain(patience, l.routes)
 	default:
-		l.rec.breach("", "no room")
-		pause(2 * time.Second) // it delivers what it can
+		l.starve(2 * time.Second) // it delivers what it can
 	}
 	if stranger {
 		if err := os.Remove(l.ballast()); err != nil {
@@ -92,6 +91,16 @@ func (l *lab) fillUp(routes ...string) {
 		}
 	}
 	l.t.Fatal("messages are accepted on a full disk")
+}
+
+// starve lets some time pass on a full disk, at any moment of which the store may
+// fail; what was delivered before is then delivered again, marked.
+func (l *lab) starve(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		l.rec.breach("", "no room")
+		pause(50 * time.Millisecond)
+	}
+	l.rec.breach("", "no room")
 }
 
 // turnedAway: a caller is told that it may come again, and when (SPEC.md §3,
@@ -125,7 +134,8 @@ func (l *lab) takesAgain() {
 // TestBrim: a store on a tmpfs of 64 MiB that is filled to the brim again and
 // again, by messages and by a stranger who takes the last octet, while messages
 // come and go, with kill -9 in between. Callers get 503; nothing that was
-// accepted is lost; it recovers without a restart.
+// accepted is lost; it recovers without a restart. The store is encrypted, and gets
+// another key with each kill.
 func TestBrim(t *testing.T) {
 	turns := 2
 	if *faultTime > 0 {
@@ -133,6 +143,8 @@ func TestBrim(t *testing.T) {
 	}
 	l := newLabOn(t, mountMemory(t, 64<<20))
 	l.durability = "relaxed"
+	l.keys = filepath.Join(l.dir, "store.key")
+	l.newKey()
 	nodes := l.site()
 	l.start()
 	for turn := range turns {
@@ -146,23 +158,24 @@ func TestBrim(t *testing.T) {
 			l.send(16, 20, 0, 0, l.routes...).wait()
 		}
 		heal(nodes) // what is delivered has to be noted, and there is no room for it
-		l.rec.breach("", "no room")
 		c := l.send(16, 0, 5*time.Millisecond, 0, l.routes...)
 		for range 3 {
 			if err := l.disk.fill(l.ballast()+strconv.Itoa(l.pick(1<<30)), 0); err != nil {
 				t.Fatal(err)
 			}
-			pause(l.between(100*time.Millisecond, 600*time.Millisecond))
+			l.starve(l.between(100*time.Millisecond, 600*time.Millisecond))
 		}
 		if l.refusals() == before {
 			t.Errorf("turn %d: nothing was refused on a full disk", turn)
 		}
 		if l.rnd.IntN(2) == 0 {
 			l.kill()
+			l.newKey()
 			l.start() // on a full disk
 		}
-		pause(l.between(0, 500*time.Millisecond))
+		l.starve(l.between(100*time.Millisecond, 500*time.Millisecond))
 		c.halt()
+		l.rec.breach("", "no room")
 		balls, err := filepath.Glob(l.ballast() + "*")
 		if err != nil {
 			t.Fatal(err)
