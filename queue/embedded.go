@@ -521,7 +521,12 @@ func (s *Embedded) SaveAttempts(id string, a []AttemptRecord) error {
 		if s.attemptsKnown.Load() {
 			return nil
 		}
-		return s.commit.do(context.Background(), &job{early: true, call: func() error { return s.js.forget(streamState, subjectAttempt+token, 0) }})
+		_, seq, err := s.value(subjectAttempt + token)
+		if seq != 0 { // also one that can not be read
+			s.trim.forget(seq)
+			return nil
+		}
+		return err
 	}
 	data, err := attemptsJSON(a)
 	if err != nil {

@@ -293,7 +293,7 @@ func (t *trimmer) pass(last bool) error {
 	t.advance()
 	var chunks map[uint64][]byte
 	var cuts map[string]uint64
-	var single, bodies []uint64
+	var single, bodies, states []uint64
 	due := last || time.Since(t.removedAt) >= removeEvery
 	if due || len(t.dirty) <= noteMost {
 		chunks = make(map[uint64][]byte, len(t.dirty))
@@ -304,6 +304,9 @@ func (t *trimmer) pass(last bool) error {
 		}
 		clear(t.dirty)
 		bodies, t.bodies = t.bodies, nil
+		// Not before: the attempts of a message must be known as long as a kill can
+		// bring it back.
+		states, t.states = t.states, nil
 	}
 	if due {
 		t.removedAt = time.Now()
@@ -312,8 +315,6 @@ func (t *trimmer) pass(last bool) error {
 			single = t.singles()
 		}
 	}
-	states := t.states
-	t.states = nil
 	measure := t.measure
 	t.measure = false
 	t.mu.Unlock()
