@@ -55,8 +55,8 @@ routes:
     wsdl: off
     soap: {accept: [1.2], normalize: envelope, node: true, translate: 1.1, strict: true, wsa_to: node, mark: block}
     limits: {depth: 7, buffer: 64KiB}
-  - {name: second, match: {path: /second, operation: Any}, backend: orders, soap: {translate: 1.2, normalize: canonical}}
-  - {name: third, match: none, to: ["builtin:echo"], methods: [GET, POST]}
+  - {name: second, match: {path: /second, operation: Any}, backend: orders, wsdl: off, soap: {translate: 1.2, normalize: canonical}}
+  - {name: third, match: none, to: ["builtin:echo"], methods: [GET, POST], wsdl: off}
 `)
 	pools, problems := buildPools(cfg, nil)
 	if problems != nil {

@@ -694,6 +694,13 @@ func TestTLSIssued(t *testing.T) {
 				t.Errorf("without a certificate: got %q", answer)
 			}
 			<-asked
+			for until := time.After(patience); !strings.Contains(log.String(), "TLS handshake failed"); { // told after the client
+				select {
+				case <-until:
+					t.Fatalf("log: got %q", log)
+				case <-time.After(time.Millisecond):
+				}
+			}
 			stop()
 			if s := log.String(); strings.Count(s, "TLS handshake failed") != 1 {
 				t.Errorf("log: got %q", s)
