@@ -31,7 +31,6 @@ var notYet = []unbuilt{
 	{"store.tls", isNil, "use dir, a store on this machine"},
 	{"store.monitor", isZero, "use dir, a store on this machine"},
 	{"store.assume_synced", is(false), "use dir, a store on this machine"},
-	{"store.keep_delivered", is(Duration(0)), "what was delivered is removed"},
 	{"sites", isNil, "remove the key"},
 	{"admin.tls", isNil, "keep admin on loopback, or put a TLS proxy in front"},
 	{"admin.audit", isZero, "remove the key"},

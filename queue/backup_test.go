@@ -570,7 +570,7 @@ func TestBackupSealed(t *testing.T) {
 	so := testOptions(t, dir)
 	so.Keys, so.Observer = other, noGaps{t: t} // the old key is not needed any more
 	s = openStore(t, so)
-	if c := readAll(t, s, n); c.String() != (contents{make([]int, n), make([]int, n), make([]int, n), n}).String() {
+	if c := readAll(t, s, n); c.String() != (contents{messages: make([]int, n), dead: make([]int, n), replies: make([]int, n), states: n}).String() {
 		t.Errorf("restored: %v, want %d of each", c, n)
 	}
 }

@@ -60,6 +60,7 @@ var streamNames = []struct{ stream, holds string }{
 	{streamLog, "messages"},
 	{streamDead, "dead letters"},
 	{streamReply, "replies"},
+	{streamDone, "delivered messages"},
 	{streamState, "states"},
 }
 

@@ -43,6 +43,7 @@ type Embedded struct {
 	end      context.CancelFunc
 
 	replies       replyHours
+	done          doneStream
 	attempts      sync.Map    // id -> sequence in GW_STATE of its attempts, as far as known
 	attemptsKnown atomic.Bool // all of them are
 
@@ -164,6 +165,9 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.openDone(); err != nil {
+		return nil, err
+	}
 	if err := s.openKeys(); err != nil {
 		return nil, err
 	}
@@ -194,6 +198,9 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 		return nil, err
 	}
 	s.opened = s.commit.durable.Load()
+	if err := s.SetKeepDelivered(o.KeepDelivered); err != nil {
+		return nil, err
+	}
 	s.commit.stored = func(j *job) {
 		s.trim.stored(j.seq, j.rec.subject)
 		if b, ok := j.msg.Blob.(*storedBlob); ok {
@@ -244,14 +251,19 @@ func (s *Embedded) openStreams(remade map[string]bool, counts map[string]uint64)
 // measure learns from the server how much the store holds.
 func (s *Embedded) measure() error {
 	var octets int64
-	for _, n := range streamNames {
-		i, err := s.js.info(n.stream)
+	for _, name := range s.streams() {
+		i, err := s.js.info(name)
 		if err != nil {
 			return err
+		}
+		if name == streamDone {
+			s.done.octets.Store(int64(i.State.Bytes))
+			continue
 		}
 		octets += int64(i.State.Bytes)
 	}
 	s.used.Store(octets)
+	s.boundDone()
 	return nil
 }
 
@@ -259,13 +271,16 @@ func (s *Embedded) measure() error {
 // can not tell about the next start knows nothing to compare with.
 func (s *Embedded) counts() map[string]uint64 {
 	counts := map[string]uint64{}
-	for _, n := range streamNames {
-		i, err := s.js.info(n.stream)
+	for _, name := range s.streams() {
+		if name == streamDone {
+			continue // they go without a note
+		}
+		i, err := s.js.info(name)
 		if err != nil {
-			s.opt.Log.Warn("the records of a stream can not be counted", "kind", n.holds, "err", err)
+			s.opt.Log.Warn("the records of a stream can not be counted", "kind", holds(name), "err", err)
 			continue
 		}
-		counts[n.stream] = i.State.Messages
+		counts[name] = i.State.Messages
 	}
 	return counts
 }
@@ -339,10 +354,7 @@ func (s *Embedded) put(ctx context.Context, m *Message) (uint64, error) {
 	rec := record{s.js.keys.Load().logSubject(m.Destination), headerMessage, header, data}
 	size := s.sizeOf(&rec)
 	limit, free := s.bounds(m)
-	if err := s.roomFor(int64(size), limit); err != nil {
-		return 0, err
-	}
-	if err := s.roomOnDisk(free, 2*int64(size)); err != nil {
+	if err := s.admit(int64(size), limit, free, 2*int64(size)); err != nil {
 		return 0, err
 	}
 	j := &job{rec: rec, size: size, msg: m}
@@ -358,14 +370,6 @@ func (s *Embedded) put(ctx context.Context, m *Message) (uint64, error) {
 		return 0, err
 	}
 	return j.seq, nil
-}
-
-// roomFor refuses when so many octets more would be more than limit.
-func (s *Embedded) roomFor(size, limit int64) error {
-	if used := s.used.Load() + s.blobs.octets.Load(); used+size > limit {
-		return fmt.Errorf("%w: %d octets of %d are used", ErrFull, used, s.opt.MaxBytes)
-	}
-	return nil
 }
 
 // bounds are how much the store may hold with m, and how much of the disk must
@@ -384,10 +388,7 @@ func (s *Embedded) roomForBlob(size int64, m *Message) error {
 		return err
 	}
 	limit, free := s.bounds(m)
-	if err := s.roomFor(size, limit); err != nil {
-		return err
-	}
-	return s.roomOnDisk(free, size)
+	return s.admit(size, limit, free, size)
 }
 
 // NewBlob implements [Store].
@@ -457,7 +458,7 @@ func (s *Embedded) buryRecord(ctx context.Context, subject string, d *DeadLetter
 	}
 	rec := record{subject, headerDead, header, data}
 	size := s.sizeOf(&rec)
-	if err := s.roomFor(int64(size), s.opt.MaxBytes); err != nil {
+	if err := s.admit(int64(size), s.opt.MaxBytes, anyDisk, 0); err != nil {
 		return false, err
 	}
 	_, err = s.js.get(streamDead, 0, rec.subject)
@@ -698,7 +699,7 @@ func (s *Embedded) Sync(ctx context.Context) error {
 // Info implements [Store].
 func (s *Embedded) Info() Info {
 	i := s.info
-	i.Messages, i.Bytes = uint64(max(0, s.messages.Load())), uint64(max(0, s.used.Load()+s.blobs.octets.Load()))
+	i.Messages, i.Bytes = uint64(max(0, s.messages.Load())), uint64(max(0, s.holds()))
 	return i
 }
 

@@ -21,9 +21,12 @@ func wholeStore(t *testing.T, n int, clean bool) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	o := testOptions(t, dir)
-	o.Durability = Relaxed
+	o.Durability, o.KeepDelivered = Relaxed, time.Hour
 	s := openStore(t, o)
 	for i := range n {
+		if err := s.KeepDelivered(deadLetter(2000 + i)); err != nil {
+			t.Fatal(err)
+		}
 		put(t, s, plain(i))
 		if err := s.Bury(t.Context(), deadLetter(1000+i)); err != nil {
 			t.Fatal(err)
@@ -57,7 +60,7 @@ func plain(i int) *Message {
 // can be read, whole, and how many states.
 type contents struct {
 	messages, dead, replies []int
-	states                  int
+	states, done            int
 }
 
 func readAll(t *testing.T, s *Embedded, n int) (c contents) {
@@ -89,12 +92,15 @@ func readAll(t *testing.T, s *Embedded, n int) (c contents) {
 		if v, err := s.State(fmt.Sprintf("state-%d", i)); err == nil && string(v) == "value" {
 			c.states++
 		}
+		if d, err := s.Delivered(deadLetter(2000 + i).ID); err == nil && bytes.Equal(d.Body, deadLetter(2000+i).Body) {
+			c.done++
+		}
 	}
 	return c
 }
 
 func (c contents) String() string {
-	return fmt.Sprintf("%d messages, %d dead letters, %d replies, %d states", len(c.messages), len(c.dead), len(c.replies), c.states)
+	return fmt.Sprintf("%d messages, %d dead letters, %d replies, %d states, %d delivered", len(c.messages), len(c.dead), len(c.replies), c.states, c.done)
 }
 
 // spoil changes the record in the middle of a stream's only block.
@@ -153,11 +159,12 @@ func TestStartDamage(t *testing.T) {
 					dir := wholeStore(t, n, clean)
 					file, spoilt := spoil(t, dir, st.stream, flips[name])
 					o := testOptions(t, dir)
+					o.KeepDelivered = time.Hour
 					seen := &events{}
 					o.Observer = seen
 					s := openStore(t, o)
 					c := readAll(t, s, n)
-					lost := 4*n - len(c.messages) - len(c.dead) - len(c.replies) - c.states
+					lost := 5*n - len(c.messages) - len(c.dead) - len(c.replies) - c.states - c.done
 					if lost > 1 || lost == 0 && st.stream != streamState {
 						t.Errorf("%v are left, want one record less than %d of each", c, n)
 					}

@@ -95,7 +95,7 @@ func (s *Embedded) idNow() identity {
 func (s *Embedded) openKeys() error {
 	k := s.opt.Keys
 	s.keys.s, s.keys.wake, s.keys.used = s, make(chan struct{}, 1), map[string]bool{noKey: !k.Sealing(), k.ID(): true}
-	for _, name := range []string{streamLog, streamDead, streamState, streamReply} {
+	for _, name := range s.streams() {
 		i, err := s.js.info(name)
 		if err != nil {
 			return err
@@ -193,7 +193,7 @@ func (r *keyring) census() error {
 		}
 		return nil
 	}
-	for _, name := range []string{streamLog, streamDead, streamState, streamReply} {
+	for _, name := range s.streams() {
 		if err := s.js.heads(r.s.life, name, 1, count); err != nil {
 			return err
 		}

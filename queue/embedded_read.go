@@ -325,11 +325,16 @@ func (s *Embedded) Dead(id string) (*DeadLetter, error) {
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
+	return s.letter(streamDead, subjectDead, id)
+}
+
+// letter reads the latest record of a message in the form of dead letters.
+func (s *Embedded) letter(stream, subject, id string) (*DeadLetter, error) {
 	token, err := subjectToken(id)
 	if err != nil {
 		return nil, ErrNotFound
 	}
-	r, err := s.js.get(streamDead, 0, subjectDead+token)
+	r, err := s.js.get(stream, 0, subject+token)
 	if err != nil {
 		return nil, err
 	}
@@ -339,7 +344,7 @@ func (s *Embedded) Dead(id string) (*DeadLetter, error) {
 	}
 	d, err := decodeDead(r.Header.Get(headerDead), data)
 	if err != nil {
-		return nil, fmt.Errorf("%w: dead letter %s: %w", ErrCorrupt, cut(id, 100), err)
+		return nil, fmt.Errorf("%w: record of %s: %w", ErrCorrupt, cut(id, 100), err)
 	}
 	bound(d.Message, s.blobs)
 	return d, nil

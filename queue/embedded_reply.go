@@ -64,10 +64,7 @@ func (s *Embedded) KeepReply(ctx context.Context, r *Reply) error {
 	subject := subjectReply + strconv.FormatInt(hour, 10) + "." + token
 	rec := record{subject, headerReply, header, data}
 	size := s.sizeOf(&rec)
-	if err := s.roomFor(int64(size), s.opt.MaxBytes); err != nil {
-		return err
-	}
-	if err := s.roomOnDisk(s.watermark()/2, 2*int64(size)); err != nil {
+	if err := s.admit(int64(size), s.opt.MaxBytes, s.watermark()/2, 2*int64(size)); err != nil {
 		return err
 	}
 	if err := s.noteHour(ctx, hour); err != nil {

@@ -22,6 +22,7 @@ const (
 	streamDead  = "GW_DEAD"
 	streamState = "GW_STATE"
 	streamReply = "GW_ANSWER"
+	streamDone  = "GW_DONE"
 
 	subjectLog     = "gw.in.00." // and what logSubject makes of the destination
 	subjectDead    = "gw.dead."
@@ -31,6 +32,7 @@ const (
 	subjectGone    = "gw.gone." // what is removed above that, per chunk
 	subjectKnown   = "gw.ids."  // what is known of messages that are gone, per hour
 	subjectReply   = "gw.rep."  // replies, by the hour in which they expire and the message
+	subjectDone    = "gw.done." // messages that were delivered
 	// subjectReplyHour has one for each hour that has replies.
 	subjectReplyHour = "gw.rephour."
 )
@@ -269,6 +271,9 @@ func (j *js) info(stream string) (*streamInfo, error) {
 // missing stream is an error: making it anew would hide a loss.
 func (j *js) openStream(cfg server.StreamConfig, must bool) (*streamInfo, error) {
 	cfg.Storage, cfg.Retention, cfg.Discard = server.FileStorage, server.LimitsPolicy, server.DiscardNew
+	if cfg.MaxAge > 0 { // what goes by its age may as well go for room
+		cfg.Discard = server.DiscardOld
+	}
 	cfg.Replicas, cfg.AllowDirect = 1, true
 	cfg.MaxMsgs, cfg.MaxConsumers, cfg.MaxMsgSize, cfg.MaxMsgsPer = -1, -1, -1, -1
 	// No header of ours asks for duplicate detection; its window in memory is
@@ -281,8 +286,8 @@ func (j *js) openStream(cfg server.StreamConfig, must bool) (*streamInfo, error)
 		return nil, fmt.Errorf("queue: stream %s was in this store and can not be opened: its files are missing, or can not be read; nothing was changed (restore a backup)", cfg.Name)
 	case errors.As(err, &e) && e.Code == codeNotFound:
 		err = j.call("STREAM.CREATE."+cfg.Name, cfg, nil)
-	case err == nil && (i.Config.MaxBytes != cfg.MaxBytes || !slices.Equal(i.Config.Subjects, cfg.Subjects)):
-		i.Config.MaxBytes, i.Config.Subjects = cfg.MaxBytes, cfg.Subjects
+	case err == nil && (i.Config.MaxBytes != cfg.MaxBytes || i.Config.MaxAge != cfg.MaxAge || !slices.Equal(i.Config.Subjects, cfg.Subjects)):
+		i.Config.MaxBytes, i.Config.MaxAge, i.Config.Subjects = cfg.MaxBytes, cfg.MaxAge, cfg.Subjects
 		err = j.call("STREAM.UPDATE."+cfg.Name, i.Config, nil)
 	case err == nil:
 		return i, nil

@@ -38,7 +38,8 @@ import (
 // since 1970, or % for no time; META, BODY and REPLY are lengths in octets. An
 // OPTION is NAME=VALUE, and one that is not known is passed over: first=1 is
 // Message.First, anew=1 Message.Anew, stops=1 is DeadLetter.Stops, same=KEYANDSUM.UNTIL is
-// Message.Identity, forwards=1 is Message.Forwards, after=N is Message.After. A record
+// Message.Identity, forwards=1 is Message.Forwards, after=N is Message.After, again=1 is
+// Message.Again. A delivered message, on gw.done.ID, is written as a dead letter. A record
 // whose body does not stand in it as it is begins with 2
 // in place of 1 and has one option more: zstd=N where the body, of N octets, is
 // compressed (RFC 8878), or blob=NAME.SIZE.CRC where it is the file NAME in blobs/,
@@ -250,6 +251,8 @@ func (m *Message) option(name, value string) {
 	switch name {
 	case "first":
 		m.First = value == "1"
+	case "again":
+		m.Again = value == "1"
 	case "anew":
 		m.Anew = value == "1"
 	case "same":
@@ -267,6 +270,9 @@ func (m *Message) option(name, value string) {
 func (m *Message) appendOptions(b []byte) []byte {
 	if !m.Identity.IsZero() {
 		b = append(append(b, " same="...), m.Identity.option()...)
+	}
+	if m.Again {
+		b = append(b, " again=1"...)
 	}
 	if m.Forwards {
 		b = append(b, " forwards=1"...)

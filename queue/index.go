@@ -33,6 +33,7 @@ type item struct {
 	replied bool
 	first   bool // Message.First
 	anew    bool // Message.Anew
+	again   bool // Message.Again
 	// went is what becomes of the message, since what follows from it is durable.
 	went Fate
 }

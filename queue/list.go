@@ -2,6 +2,7 @@ package queue
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,11 +19,15 @@ const (
 	StateRetrying State = "retrying" // tried, and waiting for the next attempt
 	StateDead     State = "dead"
 	StateOrphaned State = "orphaned" // its route is gone
+
+	// StateDelivered is that of messages that are kept, see [Queue.SetKeepDelivered].
+	// They are listed only where they are asked for.
+	StateDelivered State = "delivered"
 )
 
 // Valid reports whether s is one of the states.
 func (s State) Valid() bool {
-	return s == StatePending || s == StateRetrying || s == StateDead || s == StateOrphaned
+	return s == StatePending || s == StateRetrying || s == StateDead || s == StateOrphaned || s == StateDelivered
 }
 
 // RouteStats counts the messages of one route.
@@ -61,6 +66,7 @@ type Entry struct {
 	InFlight    bool      `json:"in_flight,omitempty"`
 	Accepted    time.Time `json:"accepted"`
 	Died        time.Time `json:"died,omitzero"`
+	Delivered   time.Time `json:"delivered,omitzero"`
 	Size        int64     `json:"size"` // octets of the envelope
 	Attempts    int       `json:"attempts"`
 	NextAttempt time.Time `json:"next_attempt,omitzero"`
@@ -228,6 +234,9 @@ func (q *Queue) List(f Filter) (page []Entry, next string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
+	if f.State == StateDelivered {
+		return q.listDelivered(f, seq+1, limit)
+	}
 
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -269,6 +278,9 @@ func (q *Queue) List(f Filter) (page []Entry, next string, err error) {
 	return page, "", nil
 }
 
+// ErrCursor: Filter.After is not what a List has returned.
+var ErrCursor = errors.New("queue: cursor is none of ours")
+
 // cursor takes Filter.After apart.
 func cursor(after string) (seq uint64, dead string, err error) {
 	kind, rest := "", ""
@@ -280,12 +292,12 @@ func cursor(after string) (seq uint64, dead string, err error) {
 		return 0, "", nil
 	case "d":
 		return 0, rest, nil
-	case "w":
+	case "w", "k":
 		if seq, err = strconv.ParseUint(rest, 10, 63); err == nil {
 			return seq, "", nil
 		}
 	}
-	return 0, "", fmt.Errorf("queue: cursor %.40q is none of ours", after)
+	return 0, "", fmt.Errorf("%w: %.40q", ErrCursor, after)
 }
 
 func (f *Filter) selects(e *Entry) bool {
@@ -353,5 +365,5 @@ func (q *Queue) Get(id string) (*Detail, error) {
 		d.Message, d.History, d.Reply, d.ReplyType = l.Message, l.Attempts, l.Reply, l.ReplyType
 		return &d, nil
 	}
-	return nil, ErrNotFound
+	return q.getDelivered(id)
 }

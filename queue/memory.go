@@ -27,6 +27,7 @@ type Memory struct {
 	data     *memoryData
 	blobs    *memoryBlobs
 	info     Info
+	keep     time.Duration // SetKeepDelivered
 	full     bool
 	noReply  bool // there is no room for replies
 	unknown  int
@@ -46,6 +47,8 @@ type memoryData struct {
 	state    map[string][]byte
 	known    []Known
 	replies  map[string]memoryRecord
+	done     []memoryDone
+	doneSeq  uint64
 }
 
 type memoryRecord struct {
@@ -100,7 +103,7 @@ func (s *Memory) Reopen() *Memory {
 	i.Epoch++
 	i.Clean = s.closed && s.err == nil
 	s.closed = true
-	d := &memoryData{last: s.data.last, log: maps.Clone(s.data.log), dead: maps.Clone(s.data.dead), attempts: maps.Clone(s.data.attempts), state: maps.Clone(s.data.state), known: slices.Clone(s.data.known), replies: maps.Clone(s.data.replies)}
+	d := &memoryData{last: s.data.last, log: maps.Clone(s.data.log), dead: maps.Clone(s.data.dead), attempts: maps.Clone(s.data.attempts), state: maps.Clone(s.data.state), known: slices.Clone(s.data.known), replies: maps.Clone(s.data.replies), done: slices.Clone(s.data.done), doneSeq: s.data.doneSeq}
 	return newMemory(d, s.blobs.copy(), i)
 }
 

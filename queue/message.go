@@ -53,6 +53,10 @@ type Message struct {
 	// crash can have left.
 	Anew bool
 
+	// Again says that it was delivered before and is replayed: an answer that is
+	// kept may be that of an earlier time.
+	Again bool
+
 	// Forwards says that the answer to it may be a message of its own, see
 	// [Outcome.Next].
 	Forwards bool

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Replay makes a dead letter a waiting message again, with its id, no attempts
+// Replay makes a dead letter, or a delivered message that is kept, a waiting message again, with its id, no attempts
 // charged and its time starting anew; it is durable when Replay returns. One for
 // which its lane stands still goes before all others of it, any other behind. Where
 // an earlier attempt may have been processed the mark stays. ErrNotFound, or
@@ -30,12 +30,12 @@ func (q *Queue) Replay(ctx context.Context, id string) error {
 	case !q.loaded:
 		q.mu.Unlock()
 		return ErrBusy // the scan of the log would take it for what a crash has left
-	case entry == nil:
-		q.mu.Unlock()
-		return ErrNotFound
-	case busy || q.byID[keyOf(id)] != nil:
+	case busy || entry != nil && q.byID[keyOf(id)] != nil:
 		q.mu.Unlock()
 		return ErrBusy
+	case q.byID[keyOf(id)] != nil:
+		q.mu.Unlock()
+		return ErrNotFound
 	}
 	held := &hand{}
 	q.inHand[id] = held
@@ -45,6 +45,9 @@ func (q *Queue) Replay(ctx context.Context, id string) error {
 	// dead letter.
 	ctx = context.WithoutCancel(ctx)
 
+	if entry == nil {
+		return q.replayDelivered(ctx, id, held)
+	}
 	dead, err := q.store.Dead(id)
 	if err != nil {
 		return err
@@ -110,7 +113,7 @@ func (q *Queue) Drop(ctx context.Context, id string) error {
 	switch {
 	case it == nil && !dead:
 		q.mu.Unlock()
-		return ErrNotFound
+		return q.dropDelivered(ctx, id)
 	case held || it != nil && it.where == inFlight:
 		q.mu.Unlock()
 		return ErrBusy

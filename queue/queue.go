@@ -42,6 +42,7 @@ type Queue struct {
 	// an Import brings. They are held until the old place is empty, or until the
 	// import is remembered.
 	inHand   map[string]*hand
+	keeps    atomic.Bool // SetKeepDelivered
 	ids      *identities
 	complete chan struct{} // closed once the index is
 	scanned  uint64        // up to here the log was read when the index was rebuilt
@@ -226,7 +227,7 @@ func (q *Queue) committed(seq uint64, m *Message) {
 func (q *Queue) item(seq uint64, m *Message, size int64) *item {
 	it := &item{
 		seq: seq, key: keyOf(m.ID), route: q.route(m.Route), op: unique.Make(m.Operation),
-		accepted: min(q.clock.taken(m.Accepted), q.clock.now()), size: uint32(min(size, math.MaxUint32)), first: m.First, anew: m.Anew,
+		accepted: min(q.clock.taken(m.Accepted), q.clock.now()), size: uint32(min(size, math.MaxUint32)), first: m.First, anew: m.Anew, again: m.Again,
 	}
 	if it.key[6]&hashed == hashed {
 		it.extra().id = strings.Clone(m.ID)

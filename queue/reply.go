@@ -96,6 +96,7 @@ func (q *Queue) delivered(run *running, d *destState, it *item, m *Message, n in
 	}
 	switch {
 	case err == nil:
+		q.keepDelivered(it, m, AttemptRecord{N: n, At: time.Now(), Status: o.Status})
 		q.done(d, it)
 	case errors.Is(err, ErrTooLarge):
 		// A person may find the start of it with the dead letter.
@@ -128,6 +129,9 @@ func (q *Queue) refused(run *running, d *destState, it *item, m *Message, record
 // answered reports whether the reply of a message that may have been processed is
 // kept: then a crash came before the message could go.
 func (q *Queue) answered(it *item) bool {
+	if it.again {
+		return false
+	}
 	r, err := q.store.Reply(it.id())
 	if err != nil {
 		return false

@@ -94,24 +94,25 @@ func (s *Embedded) scrub(ctx context.Context, sc *scrub) (*Scrubbed, error) {
 	}
 	sc.claims, sc.total = map[string]claimant{}, uint64(max(0, s.blobs.octets.Load()))
 	files := map[string][]blockFile{}
-	for _, n := range streamNames {
-		all, err := blockFiles(s.dir, n.stream)
+	streams := s.streams()
+	for _, name := range streams {
+		all, err := blockFiles(s.dir, name)
 		if err != nil {
 			return nil, fmt.Errorf("queue: scrub: %w", err)
 		}
-		files[n.stream] = all
+		files[name] = all
 		for i := range all {
 			sc.total += uint64(all[i].size)
 		}
 	}
-	for _, n := range streamNames {
+	for _, name := range streams {
 		last := s.commit.durable.Load() // before any of the files is read
-		for i := range files[n.stream] {
-			if err := sc.file(ctx, &files[n.stream][i]); err != nil {
+		for i := range files[name] {
+			if err := sc.file(ctx, &files[name][i]); err != nil {
 				return nil, err
 			}
 		}
-		if n.stream == streamLog {
+		if name == streamLog {
 			sc.missing(last)
 			if sc.ended != nil {
 				if err := sc.ended(); err != nil {

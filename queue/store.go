@@ -94,6 +94,22 @@ type Store interface {
 	// forgotten. ErrNotFound, ErrCorrupt.
 	Reply(id string) (*Reply, error)
 
+	// SetKeepDelivered says how long messages stay that were delivered; 0 forgets
+	// all of them. It may be called at any time.
+	SetKeepDelivered(keep time.Duration) error
+	// KeepDelivered keeps a message that was delivered, at Died, in the form of a
+	// dead letter; its Body is in memory. It is a help for people: it promises nothing, does not wait, and
+	// gives way to all else that needs room. Nil where nothing is kept.
+	KeepDelivered(d *DeadLetter) error
+	// ScanDelivered calls f for those that are kept, without Meta, Body and Reply, in the order
+	// of their delivery, from a number on; one message may be among them more than
+	// once. An error of f ends it and is returned.
+	ScanDelivered(ctx context.Context, from uint64, f func(seq uint64, d *DeadLetter, size int64) error) error
+	// Delivered reads the latest of a message. ErrNotFound.
+	Delivered(id string) (*DeadLetter, error)
+	// ForgetDelivered forgets all of a message; durable when it returns.
+	ForgetDelivered(ctx context.Context, id string) error
+
 	// SaveState keeps a small named value (empty = forget) and returns once it is durable; State reads it, nil if there is none.
 	SaveState(ctx context.Context, name string, value []byte) error
 	State(name string) ([]byte, error)

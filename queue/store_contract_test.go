@@ -53,6 +53,7 @@ func testContract(t *testing.T, mk storeMaker) {
 		{"KnownCrash", contractKnownCrash},
 		{"Reply", contractReply},
 		{"ReplyCrash", contractReplyCrash},
+		{"Delivered", contractDelivered},
 		{"Dead", contractDead},
 		{"DeadManyAttempts", contractDeadManyAttempts},
 		{"Attempts", contractAttempts},

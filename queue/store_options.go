@@ -36,6 +36,10 @@ type StoreOptions struct {
 	// negative means no watermark.
 	MinFree int64
 
+	// KeepDelivered is how long messages stay that were delivered, see
+	// [Store].SetKeepDelivered. Default: they do not.
+	KeepDelivered time.Duration
+
 	// Inspect is for a tool that works on a stopped gateway's store and sends
 	// nothing: the store must exist, and its next start is told what this one
 	// was told about the last stop (Info.Clean), however the tool ends.

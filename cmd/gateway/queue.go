@@ -21,7 +21,7 @@ const (
 	pageLimit    = 1000
 )
 
-var queueStates = []string{"pending", "retrying", "dead", "orphaned"}
+var queueStates = []string{"pending", "retrying", "dead", "orphaned", "delivered"}
 
 // queueFlags are those of all queue commands.
 type queueFlags struct {
@@ -291,7 +291,9 @@ func (c *cli) queueReplay(f *queueFlags) *cobra.Command {
 		Short: "make dead letters wait again",
 		Long: `Makes dead letters wait again: those with the given ids, or with --route all of
 a route that the filters select. They keep their ids, no attempt is charged to
-them and their time starts anew.`,
+them and their time starts anew. A delivered message that store.keep_delivered
+keeps can be given by its id, and is delivered once more, marked as a possible
+duplicate.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.runBulk(cmd.Context(), f, b, args) },
 	}
 	b.flags(cmd, false)
@@ -306,7 +308,8 @@ func (c *cli) queueDrop(f *queueFlags) *cobra.Command {
 		Use:   "drop ID… | --route ROUTE",
 		Short: "forget messages for good",
 		Long: `Forgets messages for good: those with the given ids, or with --route all of a
-route that the filters select, waiting and dead. A message that is being
+route that the filters select, waiting and dead, or delivered and kept where
+--state asks for these. A message that is being
 delivered at that moment is not dropped.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.runBulk(cmd.Context(), f, b, args) },
 	}

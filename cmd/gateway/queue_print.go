@@ -165,6 +165,9 @@ func printMessage(out io.Writer, m *admin.Message) error {
 	if !e.Died.IsZero() {
 		event(e.Died, "dead: %s", entryReason(e))
 	}
+	if !e.Delivered.IsZero() {
+		event(e.Delivered, "delivered")
+	}
 	if !e.NextAttempt.IsZero() {
 		event(e.NextAttempt, "next attempt")
 	}

@@ -112,6 +112,7 @@ type Entry struct {
 	InFlight    bool      `json:"in_flight,omitempty"`
 	Accepted    time.Time `json:"accepted"`
 	Died        time.Time `json:"died,omitzero"`
+	Delivered   time.Time `json:"delivered,omitzero"`
 	Size        int64     `json:"size"`
 	Attempts    int       `json:"attempts"`
 	NextAttempt time.Time `json:"next_attempt,omitzero"`
@@ -163,7 +164,7 @@ type Filter struct {
 }
 
 // states are the values of Filter.State.
-var states = []string{"pending", "retrying", "dead", "orphaned"}
+var states = []string{"pending", "retrying", "dead", "orphaned", "delivered"}
 
 // noQueue is that of a gateway without a route that stores.
 type noQueue struct{}

@@ -35,6 +35,7 @@ func (p *depot) shown() admin.Queue {
 var adminErrors = []struct{ ours, theirs error }{
 	{queue.ErrNoRoute, admin.ErrNoRoute},
 	{queue.ErrNotFound, admin.ErrNoMessage},
+	{queue.ErrCursor, admin.ErrCursor},
 	{queue.ErrBusy, admin.ErrBusy},
 	{queue.ErrBackup, admin.ErrBackup},
 	{queue.ErrCorrupt, admin.ErrDamaged},
@@ -90,8 +91,8 @@ func adminStats(s *queue.RouteStats) admin.RouteStats {
 // List implements [admin.Queue].
 func (a *adminQueue) List(f admin.Filter) ([]admin.Entry, string, error) {
 	page, next, err := a.Queue.List(queueFilter(f))
-	if err != nil { // there is no other
-		return nil, "", fmt.Errorf("%w: %w", admin.ErrCursor, err)
+	if err != nil {
+		return nil, "", adminError(err)
 	}
 	out := make([]admin.Entry, len(page))
 	for i := range page {
@@ -110,7 +111,7 @@ func queueFilter(f admin.Filter) queue.Filter {
 func adminEntry(e *queue.Entry) admin.Entry {
 	return admin.Entry{
 		ID: e.ID, Route: e.Route, Destination: e.Destination, Lane: e.Lane, Operation: e.Operation,
-		State: string(e.State), InFlight: e.InFlight, Accepted: e.Accepted, Died: e.Died, Size: e.Size,
+		State: string(e.State), InFlight: e.InFlight, Accepted: e.Accepted, Died: e.Died, Delivered: e.Delivered, Size: e.Size,
 		Attempts: e.Attempts, NextAttempt: e.NextAttempt, Reason: e.Reason, Text: e.Text,
 		Stops: e.Stops, WaitsFor: e.WaitsFor,
 	}

@@ -149,6 +149,9 @@ func (p *depot) acquire(cfg *config.Config) (*stock, error) {
 	if err == nil {
 		err = s.queue.Configure(queueRoutes(cfg, nil))
 	}
+	if err == nil {
+		err = s.queue.SetKeepDelivered(cfg.Store.KeepDelivered.Or(forever))
+	}
 	if err != nil {
 		_ = store.Close()
 		return nil, err
@@ -181,6 +184,7 @@ func storeOptions(cfg *config.Config, log *slog.Logger, o queue.StoreObserver) (
 	opt := queue.StoreOptions{
 		Dir: string(c.Dir), Durability: string(c.Durability), Keys: keys,
 		MaxBytes: int64(c.MaxBytes), MinFree: int64(c.MinFree), Log: log, Observer: o,
+		KeepDelivered: c.KeepDelivered.Or(forever),
 	}
 	if c.MaxBytes.None() {
 		opt.MaxBytes = 1 << 50 // the disk ends before
@@ -274,7 +278,13 @@ func (p *depot) configure(cfg *config.Config) error {
 		return nil
 	}
 	p.exit.Store(cfg.Store.OnFailure == config.OnFailureExit)
-	return s.queue.Configure(queueRoutes(cfg, holders(s.queue)))
+	if err := s.queue.Configure(queueRoutes(cfg, holders(s.queue))); err != nil {
+		return err
+	}
+	if err := s.queue.SetKeepDelivered(cfg.Store.KeepDelivered.Or(forever)); err != nil && !errors.Is(err, queue.ErrClosed) {
+		return err
+	}
+	return nil
 }
 
 // restartNeeded lists what an open store takes only when it is opened.
