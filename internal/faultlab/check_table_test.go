@@ -218,10 +218,18 @@ func TestCheck(t *testing.T) {
 			want: "1/0/0 1 dead 0",
 		},
 		{
+			name: "repeated after something that lasted",
+			h: history{
+				Ops: []op{ok("a", 0, 1), ok("b", 0, 1)}, Lasting: []breach{{At: 2 * sec, Until: 20 * sec}},
+				Receipts: []receipt{got("a", 12, taken), got("a", 22, taken).marked(), got("b", 22, taken), got("b", 23, taken).marked()},
+			},
+			want: "2/0/0 2 dead 0", bad: []string{"repeated b"},
+		},
+		{
 			name: "repeated after another backend was down",
 			h: history{
 				Ops: []op{ok("a", 0, 1)}, Receipts: []receipt{got("a", 1, taken), got("a", 3, taken).marked()},
-				Breaches: []breach{{2 * sec, "backend of q down", "q"}},
+				Breaches: []breach{{At: 2 * sec, What: "backend of q down", Route: "q"}},
 			},
 			want: "1/0/0 1 dead 0", bad: []string{"repeated a"},
 		},
@@ -229,7 +237,7 @@ func TestCheck(t *testing.T) {
 			name: "repeated after its own backend was down",
 			h: history{
 				Ops: []op{ok("a", 0, 1)}, Receipts: []receipt{got("a", 1, taken), got("a", 3, taken).marked()},
-				Breaches: []breach{{2 * sec, "backend of q down", "q"}, {2 * sec, "backend of r down", "r"}},
+				Breaches: []breach{{At: 2 * sec, What: "backend of q down", Route: "q"}, {At: 2 * sec, What: "backend of r down", Route: "r"}},
 			},
 			want: "1/0/0 1 dead 0",
 		},

@@ -337,6 +337,11 @@ func (c *checker) took(s *story, t time.Duration, answer string) bool {
 // broken reports whether there was a breach near enough to a delivery on the
 // route at t to have undone what the gateway knew of it.
 func (c *checker) broken(t time.Duration, route string) bool {
+	for _, b := range c.h.Lasting {
+		if t+grace >= b.At && t-time.Second <= b.Until {
+			return true
+		}
+	}
 	at, _ := slices.BinarySearchFunc(c.h.Breaches, t-time.Second, func(b breach, t time.Duration) int { return cmp.Compare(b.At, t) })
 	for _, b := range c.h.Breaches[at:] {
 		if b.At > t+grace {

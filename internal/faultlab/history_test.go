@@ -68,7 +68,8 @@ type burial struct{ ID, Route, Reason, Key, Hash string }
 type breach struct {
 	At    time.Duration
 	What  string
-	Route string // whose backend it was done to; empty = it concerns every route
+	Route string        // whose backend it was done to; empty = it concerns every route
+	Until time.Duration // its end, of one that lasts; else 0
 }
 
 // An echo is the answer to a message that was sent again under the same id,
@@ -99,6 +100,7 @@ type history struct {
 	Stops    map[string]bool // routes on which a dead letter stops its key
 	Dropped  map[string]int  // dead letters that an operator has dropped: how many requests had come before
 	Breaches []breach        // in order of time
+	Lasting  []breach        // those of them that lasted, once more
 }
 
 func newHistory() history {
@@ -160,7 +162,20 @@ func (r *recorder) answered(place int, f fate, answer string) {
 func (r *recorder) breach(route, what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.h.Breaches = append(r.h.Breaches, breach{r.now(), what, route})
+	r.h.Breaches = append(r.h.Breaches, breach{At: r.now(), What: what, Route: route})
+}
+
+// lasting is a breach of every route that goes on until end is called.
+func (r *recorder) lasting(what string) (end func()) {
+	began := r.now()
+	r.breach("", what)
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		now := r.now()
+		r.h.Breaches = append(r.h.Breaches, breach{At: now, What: "end of " + what})
+		r.h.Lasting = append(r.h.Lasting, breach{At: began, What: what, Until: now})
+	}
 }
 
 // counts returns how many messages were sent, accepted, and arrived.

@@ -321,12 +321,11 @@ func (s *storm) freezeBackend() {
 // more than an acknowledgement may take, and in a long run for up to 90 s.
 func (s *storm) freezeGateway() {
 	most := min(90*time.Second, max(13*time.Second, *faultTime/10))
-	s.rec.breach("", "SIGSTOP")
+	defer s.rec.lasting("SIGSTOP")()
 	if err := freeze(s.gw.cmd.Process); err != nil {
 		s.t.Fatal(err)
 	}
 	pause(s.between(5*time.Second, most))
-	s.rec.breach("", "SIGCONT")
 	if err := thaw(s.gw.cmd.Process); err != nil {
 		s.t.Fatal(err)
 	}
@@ -337,7 +336,7 @@ func (s *storm) freezeGateway() {
 // nothing is left the store may fail, and is opened again by itself.
 func (s *storm) fillDisk(leave int64) {
 	failed := s.gw.log.await(storeFailed)
-	s.rec.breach("", "a stranger on the disk")
+	defer s.rec.lasting("a stranger on the disk")()
 	if err := s.disk.fill(s.ballast(), leave); err != nil {
 		s.t.Fatal(err)
 	}
@@ -353,7 +352,6 @@ func (s *storm) fillDisk(leave int64) {
 		}
 	}
 	pause(s.between(500*time.Millisecond, 2*time.Second))
-	s.rec.breach("", "the stranger goes")
 	if err := errors.Join(os.RemoveAll(more), os.Remove(s.ballast())); err != nil {
 		s.t.Fatal(err)
 	}
