@@ -170,7 +170,7 @@ func (c *call) takeAnswer(resp *Response, node int, meta *storedMeta, try Try) D
 		return c.notAnswered(&SendError{Class: Maybe, Timeout: timedOut(err), Err: err})
 	}
 	c.route.backend.mark(node, !a.gateway(), statusReason(a.status))
-	a.ownCredentials = a.refused() && c.ownCredentials(a, meta)
+	a.ownCredentials = a.refused() && c.ownCredentials(a)
 	r := a.judge()
 	if r.Verdict == VerdictRetry {
 		r.RetryAfter = retryWish(resp.Header, time.Now())

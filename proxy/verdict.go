@@ -116,7 +116,7 @@ type answerRow struct {
 // takes it. A fault on a status of success with a code of the service's own is
 // no success, and the message is kept where a person sees it.
 var answerTable = []answerRow{
-	{"the credentials of the gateway are refused, or it has none", func(a *answerFacts) bool { return a.refused() && a.ownCredentials }, VerdictRetry, false, true},
+	{"the credentials of the gateway are refused", func(a *answerFacts) bool { return a.refused() && a.ownCredentials }, VerdictRetry, false, true},
 	{"not authorised", func(a *answerFacts) bool { return a.statusIs(401, 403) }, VerdictDead, false, false},
 	{"security fault", (*answerFacts).security, VerdictDead, false, false},
 	{"fault", func(a *answerFacts) bool { return a.faultIs("Server", "Receiver") }, VerdictRetry, false, false},

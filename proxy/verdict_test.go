@@ -49,6 +49,7 @@ func TestVerdicts(t *testing.T) {
 		resp   *Response
 		oneway OneWay
 		own    bool      // the backend has credentials of its own
+		adds   bool      // the route adds a WS-Security header
 		cert   bool      // and shows a certificate
 		field  [2]string // of the caller
 		body   string    // that it sent; "" is env11
@@ -92,11 +93,12 @@ func TestVerdicts(t *testing.T) {
 		{name: "1.2 DataEncodingUnknown", resp: respond(500, soap, fault12Of("s:DataEncodingUnknown", "")), want: dead},
 		{name: "1.2 MustUnderstand", resp: respond(500, soap, fault12Of("s:MustUnderstand", "")), want: dead},
 		{name: "1.2 code without prefix", resp: respond(500, soap, fault12Of("Sender", "")), want: again},
-		{name: "wsse in 1.1", resp: respond(500, xml, fault11Of("wsse:FailedAuthentication")), want: held},
+		{name: "wsse in 1.1", resp: respond(500, xml, fault11Of("wsse:FailedAuthentication")), want: dead},
 		{name: "wsse in 1.1, signed by the caller", resp: respond(500, xml, fault11Of("wsse:FailedAuthentication")), body: signed, want: dead},
 		{name: "wsse, signed by the caller, our credentials", resp: respond(500, xml, fault11Of("wsse:InvalidSecurity")), body: signed, own: true, want: dead},
+		{name: "wsse, a header that the route adds", resp: respond(500, xml, fault11Of("wsse:InvalidSecurity")), adds: true, want: held},
 		{name: "wsse, our credentials", resp: respond(500, xml, fault11Of("wsse:InvalidSecurity")), own: true, want: held},
-		{name: "wsse subcode in a Receiver", resp: respond(500, soap, fault12Of("s:Receiver", "wsse:FailedAuthentication")), want: held},
+		{name: "wsse subcode in a Receiver", resp: respond(500, soap, fault12Of("s:Receiver", "wsse:FailedAuthentication")), own: true, want: held},
 		{name: "wsse subcode, signed by the caller", resp: respond(500, soap, fault12Of("s:Receiver", "wsse:FailedAuthentication")), body: signed, want: dead},
 
 		{name: "408", resp: respond(408, "", ""), want: again},
@@ -115,11 +117,11 @@ func TestVerdicts(t *testing.T) {
 		{name: "301", resp: respond(301, "", "", "Location", "http://elsewhere/"), want: dead},
 		{name: "307", resp: respond(307, html, page, "Location", "http://elsewhere/"), want: dead},
 		{name: "304", resp: respond(304, "", ""), want: dead},
-		{name: "401", resp: respond(401, html, page), want: held},
-		{name: "403", resp: respond(403, xml, fault11Of("s:Client")), want: held},
+		{name: "401", resp: respond(401, html, page), want: dead},
+		{name: "403", resp: respond(403, xml, fault11Of("s:Client")), want: dead},
 		{name: "401, the caller's key", resp: respond(401, html, page), field: [2]string{"X-Api-Key", "k"}, want: dead},
 		{name: "403, the caller's token", resp: respond(403, xml, fault11Of("s:Client")), field: [2]string{"X-Auth-Token", "t"}, want: dead},
-		{name: "403, another field of the caller", resp: respond(403, html, page), field: [2]string{"X-Customer", "7"}, want: held},
+		{name: "403, another field of the caller", resp: respond(403, html, page), field: [2]string{"X-Customer", "7"}, want: dead},
 		{name: "401, signed by the caller", resp: respond(401, html, page), body: signed, want: dead},
 		{name: "401, our credentials", resp: respond(401, html, page), own: true, want: held},
 		{name: "401, our credentials and the caller's", resp: respond(401, html, page), own: true, field: [2]string{"X-Api-Key", "k"}, want: held},
@@ -140,7 +142,11 @@ func TestVerdicts(t *testing.T) {
 			if c.own {
 				b.Headers = map[string]string{"Authorization": "Bearer own"}
 			}
-			h := one(t, Route{Backend: b, OneWay: c.oneway, Limits: Limits{MaxMessage: 4096}})
+			r := Route{Backend: b, OneWay: c.oneway, Limits: Limits{MaxMessage: 4096}}
+			if c.adds {
+				r.Add = []byte(`<w:Security xmlns:w="http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd"/>`)
+			}
+			h := one(t, r)
 			body := env11
 			if c.body != "" {
 				body = c.body
@@ -149,15 +155,15 @@ func TestVerdicts(t *testing.T) {
 			if c.field[0] != "" {
 				fields = c.field[:]
 			}
-			r := h.Deliver(t.Context(), storedMessage(t, body, fields...), Try{Attempt: 1})
-			if got := (want{r.Verdict, r.Unhealthy, r.Maybe, r.Denied}); got != c.want {
-				t.Errorf("Deliver: got %v (%s), want %v", got, r.Reason, c.want)
+			d := h.Deliver(t.Context(), storedMessage(t, body, fields...), Try{Attempt: 1})
+			if got := (want{d.Verdict, d.Unhealthy, d.Maybe, d.Denied}); got != c.want {
+				t.Errorf("Deliver: got %v (%s), want %v", got, d.Reason, c.want)
 			}
-			if r.Status == 0 {
+			if d.Status == 0 {
 				t.Error("Deliver: no status though there was an answer")
 			}
-			if (r.Reason == "") != (r.Verdict == VerdictDelivered) || strings.Contains(r.Reason, "secret") || strings.Contains(r.Reason, "\n") {
-				t.Errorf("Deliver: reason %q", r.Reason)
+			if (d.Reason == "") != (d.Verdict == VerdictDelivered) || strings.Contains(d.Reason, "secret") || strings.Contains(d.Reason, "\n") {
+				t.Errorf("Deliver: reason %q", d.Reason)
 			}
 		})
 	}
