@@ -109,6 +109,7 @@ func (l *loader) checkDelivery(r *Route, path string) {
 	l.needIf(!r.OrderBy.none() && !l.keyed(r), path+".order_by", message, hint)
 	l.needIf(r.OnDead == OnDeadStop, path+".on_dead", message, hint)
 	l.needIf(r.Quota != nil, path+".quota", message, hint)
+	l.needIf(r.StoreCredentials, path+".store_credentials", message, hint)
 	var def Retry
 	l.setDefaults(reflect.ValueOf(&def).Elem())
 	if r.Retry == def {

@@ -40,7 +40,7 @@ routes:
   - name: orders
     match: {path: orders}
     to: ["htp://10.0.0.5/orders"]
-    store_credentials: true
+    quota: {messages: 1000}
 `), config.Options{})
 	if problems, ok := errors.AsType[config.Problems](err); ok {
 		for _, p := range problems {
@@ -51,7 +51,7 @@ routes:
 	// gateway.yaml:2:5: listeners.http-1.adress: unknown key (did you mean address?)
 	// gateway.yaml:5:19: routes.orders.match.path: a path begins with a slash (did you mean /orders?)
 	// gateway.yaml:6:10: routes.orders.to[0]: "htp" is not a kind of node (did you mean http://? a node is http://, https://, framed:// or framed+tls:// with host and port, or builtin:echo)
-	// gateway.yaml:7:5: routes.orders.store_credentials: not available yet (give the backend credentials of its own by headers)
+	// gateway.yaml:7:5: routes.orders.quota: is for delivery: queue (set delivery: queue, or remove it)
 }
 
 func ExampleSecret() {

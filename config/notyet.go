@@ -22,7 +22,6 @@ type unbuilt struct {
 var notYet = []unbuilt{
 	{"backends.*.nodes[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
 	{"routes[].to[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
-	{"routes[].store_credentials", is(false), "give the backend credentials of its own by headers"},
 	{"routes[].shadow", isNil, "remove the key"},
 	{"routes[].redact", isEmpty, "bodies are never logged"},
 	{"store.url", isEmpty, "use dir, a store on this machine"},

@@ -143,6 +143,10 @@ type Route struct {
 	KeepReplies bool
 	ReplyKeep   time.Duration
 
+	// StoreCredentials keeps the field Authorization with stored messages. Cookie
+	// and Proxy-* never stay.
+	StoreCredentials bool
+
 	// ReplyTo sends the answers to stored messages to the endpoints that these
 	// name by WS-Addressing, at the places of ReplyAt; those of messages that name
 	// none are kept as with KeepReplies.

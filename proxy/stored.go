@@ -77,7 +77,7 @@ const MaxKept = 7 << 20
 
 // kept reports whether a field, by its canonical name, stays with a stored
 // message (SPEC.md §3.8). Credentials do not: whoever reads the store must not
-// be able to speak for the caller.
+// be able to speak for the caller, unless the route asks for Authorization.
 func kept(key string) bool {
 	switch key {
 	case "Cookie", "Authorization", "Expect", "Accept-Encoding", messageID:
@@ -149,7 +149,7 @@ func (c *call) stored() *Stored {
 	fields := c.fields()
 	meta.Header = make([][2]octets, 0, len(fields)+4)
 	for k, vv := range fields {
-		if !kept(canonical(k)) {
+		if k := canonical(k); !kept(k) && !(k == "Authorization" && c.route.StoreCredentials) {
 			continue
 		}
 		for _, v := range vv {

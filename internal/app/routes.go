@@ -60,6 +60,7 @@ func route(r *config.Route, backend *proxy.Backend) proxy.Route {
 		p.StoreMaybe = r.Assurance == config.AtLeastOnce
 	}
 	p.OrderBy = key(&r.OrderBy)
+	p.StoreCredentials = r.StoreCredentials
 	p.KeepReplies, p.ReplyTo = r.Reply == config.ReplyStore, r.Reply == config.ReplyTo
 	if p.KeepReplies || p.ReplyTo {
 		p.ReplyKeep = r.ReplyKeep.Or(-1)
