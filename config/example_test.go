@@ -40,7 +40,7 @@ routes:
   - name: orders
     match: {path: orders}
     to: ["htp://10.0.0.5/orders"]
-    quota: {messages: 1000}
+    assurance: once
 `), config.Options{})
 	if problems, ok := errors.AsType[config.Problems](err); ok {
 		for _, p := range problems {
@@ -51,7 +51,7 @@ routes:
 	// gateway.yaml:2:5: listeners.http-1.adress: unknown key (did you mean address?)
 	// gateway.yaml:5:19: routes.orders.match.path: a path begins with a slash (did you mean /orders?)
 	// gateway.yaml:6:10: routes.orders.to[0]: "htp" is not a kind of node (did you mean http://? a node is http://, https://, framed:// or framed+tls:// with host and port, or builtin:echo)
-	// gateway.yaml:7:5: routes.orders.quota: is for delivery: queue (set delivery: queue, or remove it)
+	// gateway.yaml:7:16: routes.orders.assurance: "once" is not a value of this key (write at-least-once or at-most-once)
 }
 
 func ExampleSecret() {
