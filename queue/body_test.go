@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,14 +44,12 @@ func TestLargeMessage(t *testing.T) {
 		store := NewMemory()
 		n := &node{}
 		outcomes := []Outcome{fault, fault, bad, {}}
-		tries := 0
+		var tries atomic.Int64
 		reads(n, func(d *Delivery, octets int, err error) Outcome {
 			if octets != 3<<20 || err != nil || d.Size() != 3<<20 {
 				t.Errorf("attempt %d: %d octets of %d, %v", d.Attempt, octets, d.Size(), err)
 			}
-			o := outcomes[tries]
-			tries++
-			return o
+			return outcomes[tries.Add(1)-1]
 		})
 		r := newRig(t, store, n, Route{})
 		id := r.putBody(t, "", noise(3<<20))
@@ -68,8 +67,8 @@ func TestLargeMessage(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if tries != 4 || bodies(t, store) != 0 || r.Waiting() != 0 {
-			t.Errorf("%d attempts, %d bodies and %d messages are left, want 4, 0, 0", tries, bodies(t, store), r.Waiting())
+		if n := tries.Load(); n != 4 || bodies(t, store) != 0 || r.Waiting() != 0 {
+			t.Errorf("%d attempts, %d bodies and %d messages are left, want 4, 0, 0", n, bodies(t, store), r.Waiting())
 		}
 	})
 }
@@ -82,8 +81,9 @@ func TestDamagedBody(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := NewMemory()
 			n := &node{}
-			whole := 0
-			down := true
+			var whole atomic.Int64
+			var down atomic.Bool
+			down.Store(true)
 			reads(n, func(_ *Delivery, octets int, err error) Outcome {
 				switch {
 				case err != nil:
@@ -91,10 +91,10 @@ func TestDamagedBody(t *testing.T) {
 						t.Errorf("the reader gave %d octets and %v", octets, err)
 					}
 					return lost // as one judges who knows no better
-				case down:
+				case down.Load():
 					return fault
 				}
-				whole++
+				whole.Add(1)
 				return Outcome{}
 			})
 			r := newRig(t, store, n, Route{AtMostOnce: once})
@@ -102,7 +102,7 @@ func TestDamagedBody(t *testing.T) {
 			r.putBody(t, "lane", noise(2<<20))
 			synctest.Wait()
 			store.Damage(1)
-			down = false
+			down.Store(false)
 			time.Sleep(time.Minute)
 			d, err := r.Get(id)
 			if err != nil || d.Reason != ReasonDamaged || d.Attempts != 2 || !strings.Contains(d.Text, "checksum") {
@@ -113,8 +113,8 @@ func TestDamagedBody(t *testing.T) {
 					t.Errorf("attempt %+v: it was not processed", a)
 				}
 			}
-			if whole != 1 {
-				t.Errorf("%d messages were delivered, want the other", whole)
+			if n := whole.Load(); n != 1 {
+				t.Errorf("%d messages were delivered, want the other", n)
 			}
 			if s := r.Stats()[0]; s.Down || s.Stopped != 0 || s.Pending+s.Retrying != 0 {
 				t.Errorf("Stats: %+v", s)
@@ -129,12 +129,12 @@ func TestDamagedBody(t *testing.T) {
 // unreadableBody fails each Open of a body until it is mended.
 type unreadableBody struct {
 	*Memory
-	broken bool
+	broken atomic.Bool
 }
 
 func (s *unreadableBody) Get(seq uint64) (*Message, error) {
 	m, err := s.Memory.Get(seq)
-	if err == nil && s.broken {
+	if err == nil && s.broken.Load() {
 		m.Blob = &foreign{open: errors.New("input/output error")}
 	}
 	return m, err
@@ -144,7 +144,8 @@ func (s *unreadableBody) Get(seq uint64) (*Message, error) {
 func TestUnreadableBody(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &unreadableBody{Memory: NewMemory(), broken: true}
+			store := &unreadableBody{Memory: NewMemory()}
+			store.broken.Store(true)
 			n := &node{}
 			reads(n, func(_ *Delivery, octets int, err error) Outcome {
 				if err != nil {
@@ -171,7 +172,7 @@ func TestUnreadableBody(t *testing.T) {
 			if a, err := store.Attempts(id); err != nil || len(a) != 0 {
 				t.Errorf("Attempts: %+v, %v, want none", a, err)
 			}
-			store.broken = false
+			store.broken.Store(false)
 			time.Sleep(unreadableWait)
 			if n := q.Waiting(); n != 0 {
 				t.Errorf("%d messages wait", n)

@@ -273,9 +273,7 @@ func TestBlobRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitBodies(t, s, 0)
-	if got := s.blobs.octets.Load(); got != 0 {
-		t.Errorf("%d octets of bodies, but there is none", got)
-	}
+	waitFor(t, "the octets of bodies to be none", func() bool { return s.blobs.octets.Load() == 0 })
 	putBlob(t, s, "room", noise(5<<20))
 	free.Store(1<<30 + 100)
 	waitFor(t, "refusal", func() bool { _, err := s.NewBlob(1000); return errors.Is(err, ErrFull) })
