@@ -195,15 +195,16 @@ func (n *HTTP) try(ctx context.Context, req *proxy.Request) (_ *proxy.Response, 
 		return nil, again, e
 	}
 	resp := &proxy.Response{Status: ans.Status, Header: endToEnd(ans.Header), Length: ans.Length}
+	reusable := ans.Reusable && !provesConnection(req.Header)
 	if !ans.Body {
-		a.end(ans.Reusable)
+		a.end(reusable)
 		n.inFlight.Add(-1)
 		return resp, false, nil
 	}
 	a.mu.Lock()
 	a.inBody = true
 	a.mu.Unlock()
-	resp.Body = &answerBody{n: n, a: a, reusable: ans.Reusable}
+	resp.Body = &answerBody{n: n, a: a, reusable: reusable}
 	return resp, false, nil
 }
 
