@@ -48,7 +48,7 @@ func TestStoreCredentials(t *testing.T) {
 			}
 		}
 		b := listenAt(t, addr)
-		g = startAgain(t, g, queueConfig(ordersRoute(addr, rest+quick)), b)
+		startAgain(t, g, queueConfig(ordersRoute(addr, rest+quick)), b)
 		if !eventually(patience, func() bool { return len(b.got()) == 1 }) {
 			t.Fatal("it does not come")
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 )
@@ -188,6 +189,37 @@ func TestReplyToIsNotRedirected(t *testing.T) {
 	}
 	if len(other.got()) != 0 || len(caller.got()) != 1 {
 		t.Errorf("%d were sent on, %d to the receiver", len(other.got()), len(caller.got()))
+	}
+}
+
+// TestReplyToAfterAReload: an answer for a host that is not allowed any more waits, is
+// listed, and goes when the host is back.
+func TestReplyToAfterAReload(t *testing.T) {
+	b := listenHTTP(t)
+	b.do(func(p *peer, c *call) {
+		_, _ = p.Write(response(200, fields{{"Content-Type", "text/xml"}}, envelope("1.1", `<t:r xmlns:t="urn:test"/>`)))
+	})
+	addr := refusedAddr(t)
+	with, without := queueConfig(replyToRoute(b, addr, "")), queueConfig(replyToRoute(b, "other.example.com", ""))
+	g := start(t, with, b)
+	stored(t, g, "/orders", addressedTo(endpointBlock("ReplyTo", "http://"+addr, ""), `<t:op xmlns:t="urn:test"/>`))
+	if !eventually(patience, func() bool { return strings.Contains(g.answers(t, addr, ""), `"operation":"r"`) }) {
+		t.Fatal("the answer does not wait")
+	}
+	reload := func(config string) {
+		t.Helper()
+		if err := os.WriteFile(g.file, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reload(without)
+	if !eventually(patience, func() bool { return strings.Contains(g.answers(t, addr, "orphaned"), `"operation":"r"`) }) {
+		t.Fatalf("it is not orphaned: %s", g.answers(t, addr, ""))
+	}
+	caller := listenAt(t, addr)
+	reload(with)
+	if !eventually(patience, func() bool { return len(caller.got()) == 1 && g.waiting(t) == 0 }) {
+		t.Errorf("%d came: %s", len(caller.got()), g.answers(t, addr, ""))
 	}
 }
 
