@@ -102,7 +102,7 @@ func (p *process) family() []int {
 	if err != nil {
 		return all
 	}
-	for _, f := range strings.Fields(string(children)) {
+	for f := range strings.FieldsSeq(string(children)) {
 		if pid, err := strconv.Atoi(f); err == nil {
 			all = append(all, pid)
 		}
