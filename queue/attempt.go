@@ -40,7 +40,12 @@ func (q *Queue) attempt(run *running, d *destState, it *item) {
 		q.hot -= int64(it.size)
 	}
 	del := &Delivery{Attempt: it.attempts() + 1, PossibleDuplicate: it.maybe}
+	end := it.doomed()
 	q.mu.Unlock()
+	if end != nil {
+		q.burial(d, it, m, end.reason, end.text, Outcome{})
+		return
+	}
 
 	switch fate, err := q.settled(run.ctx, it, del.PossibleDuplicate); {
 	case err != nil:
@@ -367,48 +372,6 @@ func (q *Queue) unreadable(d *destState, it *item, err error) {
 	it.setDue(q.clock.now() + unreadableWait)
 	it.down = false
 	q.back(d, it)
-}
-
-// burial makes a dead letter of an item in flight and takes it out of the log.
-// When the store has no room the message waits, and dies later.
-func (q *Queue) burial(d *destState, it *item, m *Message, reason, text string, o Outcome) {
-	if m == nil {
-		var err error
-		if m, err = q.store.Get(it.seq); err != nil {
-			q.unreadable(d, it, err)
-			return
-		}
-	}
-	if len(o.Reply) == 0 {
-		o.Reply, o.ReplyType = q.lastReply(it)
-	}
-	q.mu.Lock()
-	dead := &DeadLetter{
-		Message: m, Died: time.Now(), Reason: reason, Text: text, Attempts: it.ownUp(time.Now()),
-		Reply: o.Reply, ReplyType: o.ReplyType,
-		Stops: it.route.cfg.StopOnDead && it.lane != nil && it.lane.head == it,
-	}
-	q.mu.Unlock()
-	// No context of the run: a burial that has begun is worth finishing.
-	err := q.store.Bury(context.Background(), dead)
-	if err != nil {
-		if !errors.Is(err, ErrClosed) {
-			q.opt.Log.Error("a dead letter could not be stored; the message waits", "id", it.id(), "err", err)
-		}
-		q.postpone(d, it, fmt.Sprintf("dead letter could not be stored: %v", err))
-		return
-	}
-	q.opt.Log.Warn("dead letter", "id", it.id(), "route", it.route.name, "reason", reason, "text", text, "attempts", it.attempts())
-	if dead.Stops {
-		q.opt.Log.Error("an order key stands still until its dead letter is replayed or dropped", "id", it.id(), "route", it.route.name)
-	}
-	q.mu.Lock()
-	recorded := it.recorded()
-	q.opt.Observer.Died(it.route.name, reason)
-	q.bury(dead, m.Size()) // before the lane moves on
-	q.end(d, it)
-	q.mu.Unlock()
-	q.remove(it, recorded)
 }
 
 // sweep buries what expires while it waits.

@@ -72,6 +72,7 @@ type more struct {
 	// next is the id of what follows from the message, if it forwards.
 	next     idKey
 	forwards bool
+	doom     *doom // its end, while its dead letter finds no room
 }
 
 // extra returns what is kept of few messages, made if need be.
@@ -129,7 +130,7 @@ func (it *item) cool() {
 		return
 	}
 	it.more.hot = nil
-	if x := it.more; x.id == "" && len(x.history) == 0 && !x.known && !x.forwards && x.due == 0 && x.denied == 0 {
+	if x := it.more; x.id == "" && len(x.history) == 0 && !x.known && !x.forwards && x.due == 0 && x.denied == 0 && x.doom == nil {
 		it.more = nil
 	}
 }

@@ -402,4 +402,7 @@ func (q *Queue) keepDoubt(it *item) error {
 func (it *item) takeOver(old *item) {
 	it.setHistory(old.history())
 	it.maybe, it.noted, it.replied, it.went = old.maybe, old.noted, old.replied, old.went
+	if end := old.doomed(); end != nil {
+		it.extra().doom = end
+	}
 }
