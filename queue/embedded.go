@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -291,14 +292,19 @@ func (s *Embedded) fail(err error) {
 		return
 	}
 	s.failOnce.Do(func() {
-		s.err = fmt.Errorf("queue: store failed: %w", err)
-		if s.lacksRoom(err) {
-			s.err = fmt.Errorf("%w: %w", ErrNoRoom, err)
-		}
+		s.err = s.failure(err)
 		close(s.failed)
 		s.opt.Log.Error("the store can not be trusted any more and takes no messages", "dir", s.dir, "err", err)
 		s.opt.Observer.StoreError(err)
 	})
+}
+
+// failure is what an error that ends the trust in the store is told as.
+func (s *Embedded) failure(err error) error {
+	if s.lacksRoom(err) {
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
+	return fmt.Errorf("queue: store failed: %w", err)
 }
 
 // Failed implements [Store].
@@ -713,6 +719,9 @@ func (s *Embedded) Close() error {
 	s.commit.close()
 	s.run.Wait()
 	err := s.Err()
+	if late := cmp.Or(s.commit.broken, s.trim.unnoted); err == nil && late != nil {
+		err = s.failure(late) // fail hears nothing any more
+	}
 	var counts map[string]uint64
 	if err == nil {
 		counts = s.counts()

@@ -59,3 +59,45 @@ func TestAttemptsOutliveTheirMessage(t *testing.T) {
 		}
 	}
 }
+
+// TestAttemptsOutliveWhatIsOwed: the removal of a message with an identity is noted
+// later than that of others, once what is known of it is durable. Its attempts must
+// not go before.
+func TestAttemptsOutliveWhatIsOwed(t *testing.T) {
+	s := openStore(t, testOptions(t, t.TempDir()))
+	s.trim.close() // from here on passes are made by the test
+	m := identified(1, time.Hour)
+	seq := put(t, s, m)
+	if err := s.SaveAttempts(m.ID, []AttemptRecord{{N: 1, Open: true}}); err != nil {
+		t.Fatal(err)
+	}
+	s.trim.mu.Lock()
+	s.trim.debts.paidAt = time.Now().Add(time.Hour) // others were paid just now
+	s.trim.mu.Unlock()
+	if err := s.RemoveKnown(seq, knownOf(m, FateDelivered)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SaveAttempts(m.ID, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.trim.pass(false); err != nil {
+		t.Fatal(err)
+	}
+	o := testOptions(t, copyStore(t, s.dir)) // a kill
+	killed := openStore(t, o)
+	if _, err := killed.Get(seq); err != nil {
+		t.Fatalf("Get after a kill: %v, want the message", err)
+	}
+	if a, err := killed.Attempts(m.ID); err != nil || len(a) != 1 || !a[0].Open {
+		t.Errorf("Attempts after a kill: %+v, %v, want the one that had begun", a, err)
+	}
+	s.trim.mu.Lock()
+	s.trim.debts.paidAt = time.Time{}
+	s.trim.mu.Unlock()
+	if err := s.trim.pass(false); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := s.Attempts(m.ID); err != nil || a != nil {
+		t.Errorf("Attempts once the removal is noted: %+v, %v, want none", a, err)
+	}
+}

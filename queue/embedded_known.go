@@ -114,7 +114,13 @@ func (t *trimmer) owe(seq uint64, k Known) {
 func (t *trimmer) pay(last bool) error {
 	t.mu.Lock()
 	d := &t.debts
-	if len(d.list) == 0 || !last && len(d.list) < keepMost && time.Since(d.paidAt) < keepEvery {
+	free := len(t.states) // their messages are not owed, or are in the list
+	if len(d.list) == 0 {
+		t.free = free
+		t.mu.Unlock()
+		return nil
+	}
+	if !last && len(d.list) < keepMost && time.Since(d.paidAt) < keepEvery {
 		t.mu.Unlock()
 		return nil
 	}
@@ -138,6 +144,7 @@ func (t *trimmer) pay(last bool) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.free = free
 	for _, o := range due {
 		delete(d.seqs, o.seq)
 		if t.gone.add(o.seq) {

@@ -39,6 +39,7 @@ type trimmer struct {
 	between            int                // finished messages that no cut reaches, about
 	dirty              map[uint64]bool    // chunks with deletions that their record lacks
 	states             []uint64           // sequences of GW_STATE to delete
+	free               int                // of these, the first ones that no message hangs on that is owed
 	measure            bool               // something made room
 	inherited, revived seqSet             // noted as finished in an earlier run; of these, found in the log all the same
 	debts              debts
@@ -56,6 +57,7 @@ type trimmer struct {
 	stopping chan struct{}
 	stop     sync.Once
 	done     chan struct{}
+	unnoted  error // of the last pass: what is removed may not be known at the next start; set before done is closed
 }
 
 // openTrimmer reads what was noted, and compares it with the state of the log.
@@ -269,6 +271,7 @@ func (t *trimmer) run() {
 func (t *trimmer) finish() {
 	if t.s.Err() == nil {
 		if err := t.pass(true); err != nil {
+			t.unnoted = err
 			t.s.opt.Log.Warn("removed messages stay in the log until the next start", "err", err)
 		}
 	}
@@ -306,7 +309,8 @@ func (t *trimmer) pass(last bool) error {
 		bodies, t.bodies = t.bodies, nil
 		// Not before: the attempts of a message must be known as long as a kill can
 		// bring it back.
-		states, t.states = t.states, nil
+		states, t.states = t.states[:t.free:t.free], t.states[t.free:]
+		t.free = 0
 	}
 	if due {
 		t.removedAt = time.Now()
