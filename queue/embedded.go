@@ -663,16 +663,26 @@ func (s *Embedded) State(name string) ([]byte, error) {
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	subjects, err := s.js.keys.Load().stateSubjects(name)
-	if err != nil {
-		return nil, err
-	}
-	for _, subject := range subjects {
-		if b, _, err := s.value(subject); b != nil || err != nil {
-			return b, err
+	for {
+		k := s.js.keys.Load()
+		subjects, err := k.stateSubjects(name)
+		if err != nil {
+			return nil, err
+		}
+		// The first one once more: a state that is sealed anew meanwhile is there
+		// before it is gone from the others.
+		for _, subject := range append(subjects, subjects[0]) {
+			if b, _, err := s.value(subject); b != nil || err != nil {
+				return b, err
+			}
+			if len(subjects) == 1 {
+				return nil, nil
+			}
+		}
+		if s.js.keys.Load() == k {
+			return nil, nil
 		}
 	}
-	return nil, nil
 }
 
 // value reads the last value of a subject of GW_STATE and its sequence there,

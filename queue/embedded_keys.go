@@ -130,7 +130,11 @@ func (s *Embedded) SetKeys(k *Keys) error {
 	}
 	s.keys.used[k.ID()] = true
 	s.keys.used[noKey] = s.keys.used[noKey] || !k.Sealing()
+	// Not in the middle of a SaveState: a state sealed with this key under the name that
+	// it has by the older one would not be found when that key is gone.
+	s.keys.renew.Lock()
 	s.js.keys.Store(k)
+	s.keys.renew.Unlock()
 	s.opt.Log.Info("the keys of the store have changed", "dir", s.dir, "key", k.ID())
 	s.keys.poke()
 	return nil
