@@ -191,7 +191,7 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	if s.blobs, err = openBlobs(dir, eachSynced, s.roomForBlob, s.js.keys.Load, o.Log); err != nil {
 		return nil, fmt.Errorf("queue: %s: %w", blobsName, err)
 	}
-	s.blobs.doubt.Store(len(check.found) > 0 || len(check.remade) > 0)
+	s.blobs.doubt.Store(len(s.found) > 0 || len(check.remade) > 0)
 	if s.trim, err = openTrimmer(s, logInfo); err != nil {
 		return nil, err
 	}
