@@ -47,6 +47,7 @@ func (s *Embedded) backup(ctx context.Context, w io.Writer) (*BackupCounts, erro
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
+	defer s.follows.begin()()
 	b := &backup{s: s, last: s.commit.durable.Load(), ctx: ctx, files: map[string]bool{}, damagedBodies: map[string]bool{}}
 	var err error
 	if b.w, err = newBackupWriter(w); err != nil {
@@ -100,7 +101,7 @@ func (b *backup) all(ctx context.Context) error {
 	look := &scrub{each: b.message}
 	b.breathe = look.breathe
 	look.ended = func() error {
-		for _, part := range []func(context.Context) error{b.dead, b.states, b.replies} {
+		for _, part := range []func(context.Context) error{b.following, b.dead, b.states, b.replies} {
 			if err := part(ctx); err != nil {
 				return err
 			}

@@ -33,6 +33,7 @@ type Embedded struct {
 	keys     keyring
 	trim     *trimmer
 	blobs    *blobDir
+	follows  follows
 	opened   uint64 // last sequence of the log when it was opened
 
 	used     atomic.Int64 // octets of all streams, as last told, plus what came since
@@ -204,6 +205,7 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	}
 	s.commit.stored = func(j *job) {
 		s.trim.stored(j.seq, j.rec.subject)
+		s.follows.stored(j.seq, j.msg)
 		if b, ok := j.msg.Blob.(*storedBlob); ok {
 			s.blobs.refs.logged(j.seq, b.name)
 		}
