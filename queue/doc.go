@@ -54,6 +54,7 @@
 //	store.dir/LOCK         flock of the process that has the store
 //	store.dir/store.json   id, epoch, whether the last stop was clean, format, names of the keys that are needed
 //	store.dir/jetstream/   GW_IN_00 (accepted messages), GW_DEAD, GW_STATE, GW_ANSWER, GW_DONE
+//	store.dir/twins/       second names of the blocks in jetstream/, hard links; gone after an orderly stop
 //	store.dir/restoring/   a store that a restore is making; restored/ is one that is whole and not yet in place
 //	store.dir/replaced-*/  a store that a restore has set aside
 //	store.dir/damaged-*/   files that were found damaged, as they were; nothing here reads or removes them

@@ -32,6 +32,7 @@ type Embedded struct {
 	info     Info
 	keys     keyring
 	trim     *trimmer
+	twins    *twins // nil where nothing has to be synced, or nothing is written
 	blobs    *blobDir
 	follows  follows
 	opened   uint64 // last sequence of the log when it was opened
@@ -149,6 +150,13 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	if disk != nil {
 		disk = o.syncWith(disk)
 	}
+	if disk != nil {
+		var syncs syncCount
+		disk = syncs.count(disk)
+		if !o.Inspect {
+			s.twins = &twins{store: dir, log: o.Log, syncs: &syncs, stale: map[string]replaced{}}
+		}
+	}
 	s.limit = o.MaxBytes / 100 * 95
 	conf := &server.Options{
 		ServerName: "soapway-" + s.id.ID, StoreDir: dir,
@@ -193,6 +201,7 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 		return nil, fmt.Errorf("queue: %s: %w", blobsName, err)
 	}
 	s.blobs.doubt.Store(len(s.found) > 0 || len(check.remade) > 0)
+	s.twins.keep(allStreams...)
 	if s.trim, err = openTrimmer(s, logInfo); err != nil {
 		return nil, err
 	}
@@ -755,6 +764,9 @@ func (s *Embedded) Close() error {
 	}
 	if err == nil {
 		err = s.identity(func(id *identity) { id.Clean, id.Counts = id.Clean || !s.opt.Inspect, counts })
+	}
+	if err == nil && s.twins != nil {
+		err = removeTwins(s.dir)
 	}
 	if e := s.syncDone(); err == nil {
 		err = e

@@ -28,6 +28,7 @@ type startCheck struct {
 	aside    aside
 
 	found []Damage
+	taken bool // a block of the stream was taken from its twin
 	// remade are the streams whose description was lost: the server makes them
 	// anew around their blocks.
 	remade map[string]bool
@@ -132,9 +133,10 @@ func (c *startCheck) blocks(stream string) error {
 	for _, d := range broken {
 		c.report(d)
 	}
-	if len(broken) == 0 {
+	if len(broken) == 0 && !c.taken {
 		return nil
 	}
+	c.taken = false
 	// It describes the blocks as they were. The server makes it anew.
 	return c.aside.move(filepath.Join(streamDir(c.dir, stream), "msgs", "index.db"))
 }
@@ -145,18 +147,25 @@ func (c *startCheck) block(f *blockFile, last bool) ([]Damage, error) {
 	if err != nil {
 		return nil, err
 	}
+	wounds, end, err := walkBlock(f, b)
+	if err != nil || len(wounds) == 0 && len(b) > 0 {
+		return nil, err
+	}
+	unfinished := last && !c.id.Clean && len(wounds) == 1 && wounds[0].tail
+	if unfinished && end > 0 {
+		end++ // it has all that a file before it had, and more
+	}
+	if old, ok := c.twin(f, end); ok {
+		c.taken = true
+		return nil, c.fromTwin(f, old)
+	}
 	if len(b) == 0 {
 		if last {
 			return nil, nil // a block is made before its first record
 		}
 		return []Damage{{Stream: holds(f.stream), File: c.rel(f.path), Reason: "the block is empty: what it held is lost"}}, nil
 	}
-	whole := 0
-	wounds, err := newBlockReader(f.stream, f.index).walk(b, func(r blockRecord) error { whole += len(r.raw); return nil })
-	if err != nil || len(wounds) == 0 {
-		return nil, err
-	}
-	if last && !c.id.Clean && len(wounds) == 1 && wounds[0].tail {
+	if unfinished {
 		return nil, c.unfinished(f, b[wounds[0].from:])
 	}
 	if err := c.aside.copy(f.path); err != nil {
@@ -166,6 +175,12 @@ func (c *startCheck) block(f *blockFile, last bool) ([]Damage, error) {
 		return nil, err
 	}
 	return damages(f, c.rel(f.path), wounds), nil
+}
+
+// walkBlock returns what is damaged in a block, and the highest number in it.
+func walkBlock(f *blockFile, b []byte) (wounds []wound, end uint64, err error) {
+	wounds, err = newBlockReader(f.stream, f.index).walk(b, func(r blockRecord) error { end = max(end, r.seq); return nil })
+	return wounds, end, err
 }
 
 // unfinished keeps the end of the last block that a kill or a power cut has left.
@@ -190,21 +205,25 @@ func mend(f *blockFile, b []byte, wounds []wound) error {
 		at = w.to
 	}
 	rest = append(rest, b[at:]...)
-	dir := filepath.Dir(f.path)
 	if len(rest) == 0 {
 		if err := os.Remove(f.path); err != nil {
 			return err
 		}
-		return syncDir(dir)
+		return syncDir(filepath.Dir(f.path))
 	}
+	return replaceBlock(f, rest)
+}
+
+// replaceBlock makes b the content of a block.
+func replaceBlock(f *blockFile, b []byte) error {
 	fresh := f.path + ".mended"
-	if err := writeSynced(fresh, bytes.NewReader(rest)); err != nil {
+	if err := writeSynced(fresh, bytes.NewReader(b)); err != nil {
 		return err
 	}
 	if err := os.Rename(fresh, f.path); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return syncDir(filepath.Dir(f.path))
 }
 
 // damages tells of the wounds of a block.

@@ -286,6 +286,14 @@ func (t *trimmer) idle() bool {
 // pass notes what is finished, waits until the notes are durable, and then
 // removes it. The last one keeps no pauses.
 func (t *trimmer) pass(last bool) error {
+	t.s.twins.name()
+	if last || time.Since(t.removedAt) >= removeEvery {
+		if t.s.twins.keep(allStreams...) && !last { // or what was removed takes room until somebody sends something
+			if err := t.s.commit.submit(&job{early: true}); err != nil {
+				return err
+			}
+		}
+	}
 	if err := t.pay(last); err != nil {
 		return err
 	}
