@@ -177,8 +177,9 @@ func (d *blobDir) release(name string) {
 }
 
 // sweep removes what no record claims: bodies whose messages were never accepted,
-// or are gone. Where a record is missing or can not be read they are set aside.
-func (d *blobDir) sweep() {
+// or are gone. Where a record is missing or can not be read they are set aside;
+// false if that was not done with all.
+func (d *blobDir) sweep() (done bool) {
 	var orphans []string
 	err := d.each(func(name string, _ int64) {
 		if !d.refs.has(name) {
@@ -188,23 +189,26 @@ func (d *blobDir) sweep() {
 	if err != nil {
 		d.log.Warn("bodies without a message could not be looked for", "dir", d.dir, "err", err)
 	}
+	done = err == nil
 	if len(orphans) == 0 {
-		return
+		return done
 	}
 	if !d.doubt.Load() {
 		for _, name := range orphans {
 			d.remove(name)
 		}
 		d.log.Info("bodies of messages that were never accepted, or are gone, were removed", "files", len(orphans))
-		return
+		return done
 	}
 	aside := aside{store: filepath.Dir(d.dir)}
 	for _, name := range orphans {
 		if err := d.setAside(&aside, name); err != nil {
+			done = false
 			d.log.Error("a body without a message stays where it is", "file", d.path(name), "err", err)
 		}
 	}
 	d.log.Error("bodies without a message were set aside, because records are missing that may have claimed them", "files", len(orphans), "kept", aside.dir)
+	return done
 }
 
 // setAside keeps a file and takes it out of the store.

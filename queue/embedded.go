@@ -132,6 +132,7 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	if s.found = check.found; len(s.found) > 0 {
 		s.id.Clean = false // what says that a message is in doubt may be lost
 	}
+	s.id.Doubt = s.id.Doubt || len(check.found) > 0 || len(check.remade) > 0
 	s.info = Info{ID: s.id.ID, Epoch: s.id.Epoch + 1, Clean: s.id.Clean, Dir: dir, Opened: time.Now(), Durability: o.Durability}
 	counts := s.id.Counts
 	s.id.Format = max(s.id.Format, Format) // an earlier program must not open what this one may write
@@ -200,7 +201,9 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	if s.blobs, err = openBlobs(dir, eachSynced, s.roomForBlob, s.js.keys.Load, o.Log); err != nil {
 		return nil, fmt.Errorf("queue: %s: %w", blobsName, err)
 	}
-	s.blobs.doubt.Store(len(s.found) > 0 || len(check.remade) > 0)
+	if len(s.found) > 0 || s.id.Doubt {
+		s.doubtBodies()
+	}
 	s.twins.keep(allStreams...)
 	if s.trim, err = openTrimmer(s, logInfo); err != nil {
 		return nil, err

@@ -171,6 +171,9 @@ func (c *startCheck) block(f *blockFile, last bool) ([]Damage, error) {
 	if err := c.aside.copy(f.path); err != nil {
 		return nil, err
 	}
+	if err := c.taint(f); err != nil {
+		return nil, err
+	}
 	if err := mend(f, b, wounds); err != nil {
 		return nil, err
 	}
@@ -181,6 +184,18 @@ func (c *startCheck) block(f *blockFile, last bool) ([]Damage, error) {
 func walkBlock(f *blockFile, b []byte) (wounds []wound, end uint64, err error) {
 	wounds, err = newBlockReader(f.stream, f.index).walk(b, func(r blockRecord) error { end = max(end, r.seq); return nil })
 	return wounds, end, err
+}
+
+// taint makes durable that the store was damaged, before its block is mended: a kill
+// in between must not leave one that looks whole, nor the index of what it was.
+func (c *startCheck) taint(f *blockFile) error {
+	id := *c.id
+	id.Clean, id.Doubt = false, true
+	if err := id.write(c.dir); err != nil {
+		return err
+	}
+	c.id.Doubt = true
+	return c.aside.move(filepath.Join(filepath.Dir(f.path), "index.db"))
 }
 
 // unfinished keeps the end of the last block that a kill or a power cut has left.

@@ -30,6 +30,10 @@ type identity struct {
 	// by noKey says that something may not be. Empty: nothing was ever sealed.
 	Keys []string `json:"keys,omitempty"`
 
+	// Doubt says that records are missing that may have claimed bodies, and that those
+	// without a record were not set aside since.
+	Doubt bool `json:"doubt,omitempty"`
+
 	lost bool // there was none: it is new, or the one beside the streams is gone
 }
 
@@ -100,5 +104,27 @@ func nearestDir(dir string) (string, error) {
 			return "", err
 		}
 		dir = parent
+	}
+}
+
+// doubtBodies notes that records are missing that may have claimed bodies. The next
+// start does not find that out again: what was damaged is mended, what is missing noted.
+func (s *Embedded) doubtBodies() {
+	s.blobs.doubt.Store(true)
+	if s.idNow().Doubt {
+		return
+	}
+	if err := s.identity(func(id *identity) { id.Doubt = true }); err != nil {
+		s.opt.Log.Warn("that records are missing could not be noted", "err", err)
+	}
+}
+
+// bodiesSettled notes that all bodies without a record were looked for.
+func (s *Embedded) bodiesSettled() {
+	if !s.idNow().Doubt {
+		return
+	}
+	if err := s.identity(func(id *identity) { id.Doubt = false }); err != nil {
+		s.opt.Log.Warn("that bodies were set aside could not be noted", "err", err)
 	}
 }

@@ -233,8 +233,8 @@ func (s *Embedded) Scan(ctx context.Context, f func(seq uint64, m *Message, size
 // both were, bodies that none of them claims are removed. A tool that only
 // inspects removes nothing.
 func (s *Embedded) known(log, dead bool) {
-	if s.blobs.refs.read(log, dead) && !s.opt.Inspect {
-		s.blobs.sweep()
+	if s.blobs.refs.read(log, dead) && !s.opt.Inspect && s.blobs.sweep() {
+		s.bodiesSettled()
 	}
 }
 

@@ -140,7 +140,7 @@ func (t *trimmer) report(from, to uint64) {
 		}
 		t.s.opt.Log.Error("messages are missing in the log though nothing removed them", "from", from, "to", end)
 		t.s.opt.Observer.Gap(from, end)
-		t.s.blobs.doubt.Store(true)
+		t.s.doubtBodies()
 		t.s.finding(Damage{Stream: holds(streamLog), Seq: from, Reason: fmt.Sprintf("messages %d to %d are missing in the log", from, end)})
 		from = end + 1
 	}
