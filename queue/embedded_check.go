@@ -28,7 +28,6 @@ type startCheck struct {
 	aside    aside
 
 	found []Damage
-	taken bool // a block of the stream was taken from its twin
 	// remade are the streams whose description was lost: the server makes them
 	// anew around their blocks.
 	remade map[string]bool
@@ -133,10 +132,9 @@ func (c *startCheck) blocks(stream string) error {
 	for _, d := range broken {
 		c.report(d)
 	}
-	if len(broken) == 0 && !c.taken {
+	if len(broken) == 0 {
 		return nil
 	}
-	c.taken = false
 	// It describes the blocks as they were. The server makes it anew.
 	return c.aside.move(filepath.Join(streamDir(c.dir, stream), "msgs", "index.db"))
 }
@@ -156,7 +154,6 @@ func (c *startCheck) block(f *blockFile, last bool) ([]Damage, error) {
 		end++ // it has all that a file before it had, and more
 	}
 	if old, ok := c.twin(f, end); ok {
-		c.taken = true
 		return nil, c.fromTwin(f, old)
 	}
 	if len(b) == 0 {

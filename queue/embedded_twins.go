@@ -211,6 +211,10 @@ func (c *startCheck) fromTwin(f *blockFile, b []byte) error {
 	if err := c.aside.copy(f.path); err != nil {
 		return err
 	}
+	// The index describes the block as it was; the server makes it anew.
+	if err := c.aside.move(filepath.Join(filepath.Dir(f.path), "index.db")); err != nil {
+		return err
+	}
 	if err := replaceBlock(f, b); err != nil {
 		return err
 	}

@@ -312,7 +312,7 @@ func (p *parser) start20(local string) {
 	switch {
 	case local == "interface" && p.in("description"):
 		p.iface = &iface{ops: map[string]*abstractOp{}}
-		for _, f := range strings.Fields(p.attr("extends")) {
+		for f := range strings.FieldsSeq(p.attr("extends")) {
 			p.iface.extends = append(p.iface.extends, p.qname(f))
 		}
 		p.d.interfaces[p.own(p.attr("name"))] = p.iface
