@@ -140,6 +140,15 @@ func (h *alarms) clear(d *destState) {
 	}
 }
 
+// asleep reports whether one message more changes nothing: no attempt is made
+// before a hold, a probe or an attempt ends, which pokes, or before the alarm that
+// is set. Without it each message of the log would wake the dispatcher in vain while
+// it is read for destinations that are down.
+func (d *destState) asleep() bool {
+	c := &d.circuit
+	return d.held || c.open && !c.doubted(d.cfg) && (c.probing || d.place >= 0)
+}
+
 // idleWait says that nothing is due: the destination is looked at again when
 // something happens.
 const idleWait = time.Hour
@@ -226,7 +235,7 @@ func (d *destState) startProbe(run *running, now time.Duration) time.Duration {
 // nothing waits for is not probed.
 func (d *destState) hasWork() bool {
 	for _, r := range d.routes {
-		if !r.waits() && (r.ready.peek() != nil || len(r.delayed) > 0) {
+		if !r.waits() && (r.first() != nil || len(r.delayed) > 0) {
 			return true
 		}
 	}

@@ -169,17 +169,21 @@ func (j *js) heads(ctx context.Context, stream string, from uint64, f func(scann
 // servers write a longer form with two more tokens in front of the stream and
 // possibly one behind.
 func (r *scanned) place(reply string) (delivery uint64, err error) {
-	t := strings.Split(reply, ".")
 	at := 5
-	if len(t) >= 11 {
+	if n := strings.Count(reply, ".") + 1; n >= 11 {
 		at = 7
-	} else if len(t) != 9 {
+	} else if n != 9 {
 		return 0, errFormat
 	}
-	if r.seq, err = strconv.ParseUint(t[at], 10, 64); err != nil {
+	for range at {
+		_, reply, _ = strings.Cut(reply, ".")
+	}
+	seq, reply, _ := strings.Cut(reply, ".")
+	if r.seq, err = strconv.ParseUint(seq, 10, 64); err != nil {
 		return 0, err
 	}
-	return strconv.ParseUint(t[at+1], 10, 64)
+	count, _, _ := strings.Cut(reply, ".")
+	return strconv.ParseUint(count, 10, 64)
 }
 
 // Scan implements [Store]. What is missing in the log without having been

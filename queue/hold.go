@@ -132,7 +132,7 @@ func (c *circuit) doubted(cfg Destination) bool { return c.denied && c.suspects 
 
 // hasReady reports whether a message waits for its turn only.
 func (d *destState) hasReady() bool {
-	return slices.ContainsFunc(d.routes, func(r *routeState) bool { return !r.paused && r.ready.peek() != nil })
+	return slices.ContainsFunc(d.routes, func(r *routeState) bool { return !r.paused && r.first() != nil })
 }
 
 // wait makes a message wait whose attempt is not charged to it.

@@ -143,14 +143,8 @@ func (r *routeState) hasten(all bool) {
 // next takes the item whose turn it is out of the waiting structures. With
 // early set an item that is not due will do, if none is.
 func (r *routeState) next(early bool) *item {
-	for {
-		it := r.ready.pop()
-		if it == nil {
-			break
-		}
-		if it.where == inReady {
-			return it
-		}
+	if r.first() != nil {
+		return r.ready.pop()
 	}
 	if early && len(r.delayed) > 0 {
 		it := heap.Pop(&r.delayed).(*item)
@@ -158,6 +152,18 @@ func (r *routeState) next(early bool) *item {
 		return it
 	}
 	return nil
+}
+
+// first is the item whose turn it is, nil if none is due. Those that have left
+// ready meanwhile, such as dropped ones, are skipped for good.
+func (r *routeState) first() *item {
+	for {
+		it := r.ready.peek()
+		if it == nil || it.where == inReady {
+			return it
+		}
+		r.ready.pop()
+	}
 }
 
 // take puts a waiting item in flight without its turn.

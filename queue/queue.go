@@ -246,7 +246,7 @@ func (q *Queue) insert(it *item, lane string) {
 	q.byID[it.key] = it
 	q.log = append(q.log, it)
 	it.route.add(it, lane)
-	if d := it.route.dest; d != nil {
+	if d := it.route.dest; d != nil && !d.asleep() {
 		d.poke()
 	}
 }
@@ -350,7 +350,8 @@ func (q *Queue) Load(ctx context.Context) error {
 		}
 		q.scanned = seq
 		follow.add(m)
-		if old := q.byID[keyOf(m.ID)]; old != nil && m.Anew && old.where != inFlight {
+		old := q.byID[keyOf(m.ID)]
+		if old != nil && m.Anew && old.where != inFlight {
 			// A crash has brought back the older of its records.
 			stale = append(stale, old.seq)
 			last = seq
@@ -360,7 +361,7 @@ func (q *Queue) Load(ctx context.Context) error {
 			q.insert(it, m.Lane)
 			return nil
 		}
-		if q.buried.byID[m.ID] != nil || q.byID[keyOf(m.ID)] != nil {
+		if old != nil || q.buried.byID[m.ID] != nil {
 			// It was buried, or replayed, and a crash has brought it back.
 			stale = append(stale, seq)
 			return nil

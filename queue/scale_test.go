@@ -101,8 +101,10 @@ const mostEach = 200
 
 // scaleReport is what the second process of TestDeadDestinations tells.
 type scaleReport struct {
-	Load       time.Duration // until the index was complete
-	LoadCPU    time.Duration // and the CPU time of the process until then
+	Open       time.Duration // until the gateway would be ready
+	OpenCPU    time.Duration
+	Load       time.Duration // from then on, until the index was complete
+	LoadCPU    time.Duration // of the process until then
 	Resident   int64         // octets, when all destinations were down
 	Peak       int64
 	Heap       uint64
@@ -143,7 +145,8 @@ func TestDeadDestinations(t *testing.T) {
 	}
 	const mib = 1 << 20
 	t.Logf("%d messages wait for %d destinations, all of them down", r.Waiting, *flagDestinations)
-	t.Logf("index complete after %v, with %v of CPU time", r.Load.Round(time.Millisecond), r.LoadCPU.Round(time.Millisecond))
+	t.Logf("ready after %v, with %v of CPU time", r.Open.Round(time.Millisecond), r.OpenCPU.Round(time.Millisecond))
+	t.Logf("index complete after %v more, with %v of CPU time", r.Load.Round(time.Millisecond), r.LoadCPU.Round(time.Millisecond))
 	t.Logf("resident %d MiB (at most %d MiB), heap %d MiB, %d goroutines", r.Resident/mib, r.Peak/mib, r.Heap/mib, r.Goroutines)
 	t.Logf("CPU time %v in %v, %.2f %% of one core", r.CPU.Round(time.Millisecond), *flagWatched, 100*r.CPU.Seconds()/flagWatched.Seconds())
 	if r.Waiting != *flagWaiting {
@@ -182,6 +185,7 @@ func fillScale(t *testing.T, dir string) {
 
 // reportScale is the second process.
 func reportScale(t *testing.T, dir string) {
+	opening := time.Now()
 	s, err := OpenEmbedded(StoreOptions{Dir: dir, Durability: Relaxed, MinFree: -1, MaxBytes: 1 << 40})
 	if err != nil {
 		t.Fatal(err)
@@ -195,10 +199,11 @@ func reportScale(t *testing.T, dir string) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
+	r := scaleReport{Open: time.Since(opening), OpenCPU: cpuTime(t)}
 	began := time.Now()
 	go func() { done <- q.Run(ctx) }()
 	<-q.complete
-	r := scaleReport{Load: time.Since(began), LoadCPU: cpuTime(t)}
+	r.Load, r.LoadCPU = time.Since(began), cpuTime(t)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for down := 0; down < *flagDestinations; {

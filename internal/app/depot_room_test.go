@@ -22,7 +22,8 @@ type cellar struct {
 	disk   *queue.Memory
 	err    error
 	opened int
-	broken bool // there is more wrong than the room
+	broken bool                            // there is more wrong than the room
+	with   func(*queue.Memory) queue.Store // nil: as it is
 }
 
 func (s *cellar) open(queue.StoreOptions) (queue.Store, error) {
@@ -36,6 +37,9 @@ func (s *cellar) open(queue.StoreOptions) (queue.Store, error) {
 	}
 	if s.broken {
 		return broken{s.disk}, nil
+	}
+	if s.with != nil {
+		return s.with(s.disk), nil
 	}
 	return s.disk, nil
 }
