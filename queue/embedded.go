@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -161,9 +162,10 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	s.limit = o.MaxBytes / 100 * 95
 	conf := &server.Options{
 		ServerName: "soapway-" + s.id.ID, StoreDir: dir,
-		// Only has to be above our own limit. Without it the server would take
-		// a share of what is free today.
-		JetStreamMaxStore: 4*o.MaxBytes + 16<<30,
+		// Bounds nothing: admit does, and each stream has a bound of its own. Without
+		// it the server would take a share of what is free today; and it counts what
+		// the streams were allowed by an earlier, perhaps far larger, MaxBytes.
+		JetStreamMaxStore: math.MaxInt64 / 2,
 	}
 	if disk == nil {
 		conf.SyncAlways, conf.SyncInterval = o.Durability == Strict, idleSync

@@ -178,3 +178,24 @@ func (n noGaps) StoreError(err error) { n.t.Errorf("store error: %v", err) }
 func TestEmbeddedContract(t *testing.T) {
 	testContract(t, embeddedMaker(func(t *testing.T) StoreObserver { return noGaps{t: t} }))
 }
+
+// TestMaxBytesChanges: what a store may hold can be set to any other size, and
+// what it has is still there.
+func TestMaxBytesChanges(t *testing.T) {
+	o := testOptions(t, t.TempDir())
+	for n, most := range []int64{1 << 40, 1 << 30, 1 << 44, 1 << 20} {
+		o.MaxBytes, o.KeepDelivered = most, time.Hour
+		s := openStore(t, o)
+		if _, err := s.Put(t.Context(), scaled(n, 1)); err != nil {
+			t.Fatalf("Put with at most %d octets: %v", most, err)
+		}
+		waiting := 0
+		if err := s.Scan(t.Context(), func(uint64, *Message, int64) error { waiting++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if waiting != n+1 {
+			t.Errorf("%d messages with at most %d octets, want %d", waiting, most, n+1)
+		}
+		closeStore(t, s)
+	}
+}
