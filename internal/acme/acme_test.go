@@ -21,7 +21,7 @@ import (
 	"soapway/internal/acmelab"
 )
 
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // logged is a logger whose text a test can read.
 type logged struct {
@@ -129,7 +129,7 @@ func roots(t *testing.T, file string) *x509.CertPool {
 // still there after a restart without the authority.
 func TestIssueAndRenew(t *testing.T) {
 	port := acmelab.NewPort(t)
-	ca := acmelab.Start(t, acmelab.Options{Life: 15 * time.Second, TLSPort: port.Number})
+	ca := acmelab.Start(t, acmelab.Options{Life: 40 * time.Second, TLSPort: port.Number})
 	log := new(logged)
 	opt := Options{
 		Domains: []string{"gw.test", "Second.test", "127.0.0.1"}, Dir: filepath.Join(t.TempDir(), "acme"), Email: "ops@gw.test",
