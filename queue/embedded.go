@@ -384,7 +384,9 @@ func (s *Embedded) put(ctx context.Context, m *Message) (uint64, error) {
 	j.early = !j.urgent
 	s.used.Add(int64(size))
 	s.messages.Add(1)
-	if err := s.commit.do(ctx, j); err != nil {
+	// Also when the caller has left: what it holds for the message (its identity, its
+	// body, its room) is given back only by somebody who knows what became of it.
+	if err := s.commit.do(context.WithoutCancel(ctx), j); err != nil {
 		if !errors.Is(err, ErrUnknown) {
 			s.used.Add(-int64(size))
 			s.messages.Add(-1)
