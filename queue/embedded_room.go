@@ -128,6 +128,17 @@ func writeReserve(name string, size int64) error {
 	return err
 }
 
+// brimLeast is what must be free for anything to be removed.
+const brimLeast = 1 << 20
+
+// brim says that the disk is full to the brim. A removal writes a few octets too, and
+// the server (nats-server 2.15.3, fileStore.PurgeEx) waits for itself for ever when
+// it finds no room for them.
+func (s *Embedded) brim() bool {
+	free, err := s.opt.free(s.dir)
+	return err == nil && free < brimLeast
+}
+
 // openReserve gives up the reserve before anything is written to a full disk.
 func (s *Embedded) openReserve() {
 	if free, err := s.opt.free(s.dir); err == nil && free < s.reserveSize()/2 {

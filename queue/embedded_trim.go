@@ -286,6 +286,9 @@ func (t *trimmer) idle() bool {
 // pass notes what is finished, waits until the notes are durable, and then
 // removes it. The last one keeps no pauses.
 func (t *trimmer) pass(last bool) error {
+	if t.s.brim() {
+		return nil // it waits for room, or for the reserve
+	}
 	t.s.twins.name()
 	if last || time.Since(t.removedAt) >= removeEvery {
 		if t.s.twins.keep(allStreams...) && !last { // or what was removed takes room until somebody sends something
