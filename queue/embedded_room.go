@@ -129,7 +129,7 @@ func writeReserve(name string, size int64) error {
 }
 
 // brimLeast is what must be free for anything to be removed.
-const brimLeast = 1 << 20
+const brimLeast = 4 << 20
 
 // brim says that the disk is full to the brim. A removal writes a few octets too, and
 // the server (nats-server 2.15.3, fileStore.PurgeEx) waits for itself for ever when

@@ -387,25 +387,28 @@ func (t *trimmer) pass(last bool) error {
 	} else if over {
 		changed = true
 	}
-	if now.Floor > t.cutAt {
+	if now.Floor > t.cutAt && t.roomy() {
 		if err := t.s.js.purge(streamLog, now.Floor); err != nil {
 			return err
 		}
 		t.cutAt, changed = now.Floor, true
 	}
 	for subject, seq := range cuts {
+		if !t.roomy() {
+			return nil
+		}
 		if err := t.s.js.cut(streamLog, subject, seq+1); err != nil {
 			return err
 		}
 		changed = true
 	}
-	if len(single) > 0 {
+	if len(single) > 0 && t.roomy() {
 		if err := t.s.js.remove(streamLog, single); err != nil {
 			return err
 		}
 		changed = true
 	}
-	if len(states) > 0 {
+	if len(states) > 0 && t.roomy() {
 		if err := t.s.js.remove(streamState, states); err != nil {
 			return err
 		}
@@ -430,6 +433,19 @@ func (t *trimmer) pass(last bool) error {
 		}
 	}
 	return t.s.measure()
+}
+
+// roomy waits until the server may be asked to remove something, see brim; false
+// if that does not come before the store is closed: it stays until the next start.
+func (t *trimmer) roomy() bool {
+	for t.s.brim() {
+		select {
+		case <-time.After(trimEvery):
+		case <-t.stopping:
+			return false
+		}
+	}
+	return true
 }
 
 // crowded says whether what lies between unfinished messages must go: because
