@@ -8,6 +8,7 @@ N       ?= 200000x
 PKG     ?= ./...
 FAULTS  ?= 60s
 KILLS   ?= 15
+LABTESTS ?= Faults|Frozen|FullDisk|Brim|OutageAndKill
 WHAT    ?= queue
 LAB     := cd internal/faultlab && ../../bin/faultlab.test -test.v -test.timeout 2h
 
@@ -73,7 +74,7 @@ interop: ## clients and servers of other stacks through the gateway
 
 faults: ## kill, stop, cut and disturb a gateway under load: make faults FAULTS=60s
 	$(GO) test -c -o bin/faultlab.test ./internal/faultlab
-	$(LAB) -test.run '^Test(Faults|Frozen|FullDisk|Brim|OutageAndKill)$$' -outage 10000 -faults $(FAULTS) -kills $(KILLS)
+	$(LAB) -test.run '^Test($(LABTESTS))$$' -outage 10000 -faults $(FAULTS) -kills $(KILLS)
 
 powercuts: N = 30
 powercuts: ## power cuts on an ext4 of its own, as root: make powercuts N=1000
