@@ -66,7 +66,7 @@ func (c *clock) time(d time.Duration) time.Time {
 	return t
 }
 
-// left is when the attempt after a is due, 0 for now. A wall clock that was set back
+// left is when the attempt after a is due, 0 if it is. A wall clock that was set back
 // makes no wait longer than it was meant to be.
 func (c *clock) left(a *AttemptRecord) time.Duration {
 	if a.NotBefore.IsZero() {

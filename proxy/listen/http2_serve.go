@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"time"
 
@@ -90,35 +89,13 @@ func (e *h2) admit(r *http.Request) int {
 
 // exchange hands the request to the server.
 func (e *h2) exchange(ctx context.Context, c *http2Conn, r *http.Request, b *streamBody) *proxy.Reply {
-	client, _ := netip.ParseAddrPort(r.RemoteAddr)
-	return answer(ctx, &e.opt, e.srv, &proxy.Exchange{
-		Received:    time.Now(),
-		Listener:    e.opt.Name,
-		Route:       e.opt.Route,
-		Client:      client,
-		TLS:         c.tls,
-		Certificate: c.certificate,
-		Method:      r.Method,
-		Target:      r.RequestURI,
-		Host:        r.Host,
-		Header:      r.Header,
-		Body:        b,
-		Length:      r.ContentLength,
-	})
+	return answer(ctx, &e.opt, e.srv, exchangeOf(&e.opt, c.conn, r, b))
 }
 
 // write writes the reply; nil means that it is complete, or will be by what
 // net/http does at the end of a handler.
 func (e *h2) write(w http.ResponseWriter, rc *http.ResponseController, r *http.Request, reply *proxy.Reply) error {
-	h := w.Header()
-	for k, v := range reply.Header {
-		if !ownField(k) {
-			h[k] = v
-		}
-	}
-	if _, ok := h["Content-Type"]; !ok {
-		h["Content-Type"] = nil // or net/http guesses one
-	}
+	h := fieldsOf(w, reply)
 	if err := r.Context().Err(); err != nil {
 		return errors.Join(errCut, err)
 	}

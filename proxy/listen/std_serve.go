@@ -100,12 +100,17 @@ func left(ctx context.Context, b *body, cancel context.CancelCauseFunc) {
 
 // exchange hands the request to the server.
 func (e *std) exchange(ctx context.Context, r *http.Request, b *body) *proxy.Reply {
-	client, _ := netip.ParseAddrPort(r.RemoteAddr)
 	c := r.Context().Value(connKey{}).(*conn)
-	return answer(ctx, &e.opt, e.srv, &proxy.Exchange{
+	return answer(ctx, &e.opt, e.srv, exchangeOf(&e.opt, c, r, b))
+}
+
+// exchangeOf is a request as net/http has taken it.
+func exchangeOf(opt *HTTPOptions, c *conn, r *http.Request, body io.Reader) *proxy.Exchange {
+	client, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return &proxy.Exchange{
 		Received:    time.Now(),
-		Listener:    e.opt.Name,
-		Route:       e.opt.Route,
+		Listener:    opt.Name,
+		Route:       opt.Route,
 		Client:      client,
 		TLS:         c.tls,
 		Certificate: c.certificate,
@@ -113,15 +118,13 @@ func (e *std) exchange(ctx context.Context, r *http.Request, b *body) *proxy.Rep
 		Target:      r.RequestURI,
 		Host:        r.Host,
 		Header:      r.Header,
-		Body:        b,
+		Body:        body,
 		Length:      r.ContentLength,
-	})
+	}
 }
 
-// write writes the reply; nil means that it is complete. The connection
-// stays only if the request was read to its end: what is left of it must never
-// be taken for the next one.
-func (e *std) write(w http.ResponseWriter, rc *http.ResponseController, r *http.Request, b *body, reply *proxy.Reply, conflict bool) error {
+// fieldsOf gives the answer the fields of a reply, but for those that net/http writes.
+func fieldsOf(w http.ResponseWriter, reply *proxy.Reply) http.Header {
 	h := w.Header()
 	for k, v := range reply.Header {
 		if !ownField(k) {
@@ -131,6 +134,14 @@ func (e *std) write(w http.ResponseWriter, rc *http.ResponseController, r *http.
 	if _, ok := h["Content-Type"]; !ok {
 		h["Content-Type"] = nil // or net/http guesses one
 	}
+	return h
+}
+
+// write writes the reply; nil means that it is complete. The connection
+// stays only if the request was read to its end: what is left of it must never
+// be taken for the next one.
+func (e *std) write(w http.ResponseWriter, rc *http.ResponseController, r *http.Request, b *body, reply *proxy.Reply, conflict bool) error {
+	h := fieldsOf(w, reply)
 	expects := r.Header.Get("Expect") != ""
 	if reply.CloseConnection || conflict || !b.drain(drainMost, drainFor, expects) {
 		h["Connection"] = []string{"close"}
