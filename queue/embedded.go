@@ -174,6 +174,7 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 		return nil, err
 	}
 	undo = append(undo, s.js.stop)
+	s.js.footing = s.footing
 	logInfo, err := s.openStreams(check.remade, counts)
 	if err != nil {
 		return nil, err

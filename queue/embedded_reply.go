@@ -125,7 +125,7 @@ func (s *Embedded) forgetReplies() (changed bool, err error) {
 	var over []int64
 	h := &s.replies
 	h.mu.Lock()
-	if time.Since(h.over) >= forgetEvery {
+	if time.Since(h.over) >= forgetEvery && s.footing(streamReply) == nil {
 		h.over = time.Now()
 		now := hourOf(s.now())
 		for hour := range h.has {

@@ -69,6 +69,9 @@ type js struct {
 
 	keys atomic.Pointer[Keys] // for what is read
 	disk diskErrors
+	// footing is asked before messages of a stream are removed by subject or
+	// number, see Embedded.footing; nil is not.
+	footing func(stream string) error
 }
 
 // startServer starts JetStream in o.StoreDir. broken is told of what the server or
@@ -324,17 +327,26 @@ func (j *js) get(stream string, seq uint64, subject string) (*nats.Msg, error) {
 
 // purge removes what is below seq.
 func (j *js) purge(stream string, seq uint64) error {
-	return j.call("STREAM.PURGE."+stream, server.JSApiStreamPurgeRequest{Sequence: seq}, nil)
+	return j.purgeBy(stream, server.JSApiStreamPurgeRequest{Sequence: seq})
+}
+
+func (j *js) purgeBy(stream string, by server.JSApiStreamPurgeRequest) error {
+	if j.footing != nil {
+		if err := j.footing(stream); err != nil {
+			return fmt.Errorf("remove from %s: %w", stream, err)
+		}
+	}
+	return j.call("STREAM.PURGE."+stream, by, nil)
 }
 
 // cut removes what a subject has below seq.
 func (j *js) cut(stream, subject string, seq uint64) error {
-	return j.call("STREAM.PURGE."+stream, server.JSApiStreamPurgeRequest{Subject: subject, Sequence: seq}, nil)
+	return j.purgeBy(stream, server.JSApiStreamPurgeRequest{Subject: subject, Sequence: seq})
 }
 
 // forget removes everything of a subject but the latest keep messages.
 func (j *js) forget(stream, subject string, keep uint64) error {
-	return j.call("STREAM.PURGE."+stream, server.JSApiStreamPurgeRequest{Subject: subject, Keep: keep}, nil)
+	return j.purgeBy(stream, server.JSApiStreamPurgeRequest{Subject: subject, Keep: keep})
 }
 
 // deleteWindow is how many single deletes are under way at once: the server

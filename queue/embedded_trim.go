@@ -286,7 +286,7 @@ func (t *trimmer) idle() bool {
 // pass notes what is finished, waits until the notes are durable, and then
 // removes it. The last one keeps no pauses.
 func (t *trimmer) pass(last bool) error {
-	if t.s.brim() {
+	if t.s.brim() || t.s.footing(streamState) != nil {
 		return nil // it waits for room, or for the reserve
 	}
 	t.s.twins.name()
@@ -387,14 +387,14 @@ func (t *trimmer) pass(last bool) error {
 	} else if over {
 		changed = true
 	}
-	if now.Floor > t.cutAt && t.roomy() {
+	if now.Floor > t.cutAt && t.roomy(streamLog) {
 		if err := t.s.js.purge(streamLog, now.Floor); err != nil {
 			return err
 		}
 		t.cutAt, changed = now.Floor, true
 	}
 	for subject, seq := range cuts {
-		if !t.roomy() {
+		if !t.roomy(streamLog) {
 			return nil
 		}
 		if err := t.s.js.cut(streamLog, subject, seq+1); err != nil {
@@ -402,13 +402,13 @@ func (t *trimmer) pass(last bool) error {
 		}
 		changed = true
 	}
-	if len(single) > 0 && t.roomy() {
+	if len(single) > 0 && t.roomy(streamLog) {
 		if err := t.s.js.remove(streamLog, single); err != nil {
 			return err
 		}
 		changed = true
 	}
-	if len(states) > 0 && t.roomy() {
+	if len(states) > 0 && t.roomy(streamState) {
 		if err := t.s.js.remove(streamState, states); err != nil {
 			return err
 		}
@@ -435,10 +435,11 @@ func (t *trimmer) pass(last bool) error {
 	return t.s.measure()
 }
 
-// roomy waits until the server may be asked to remove something, see brim; false
-// if that does not come before the store is closed: it stays until the next start.
-func (t *trimmer) roomy() bool {
-	for t.s.brim() {
+// roomy waits until the server may be asked to remove something of a stream, see
+// brim and footing; false if that does not come before the store is closed: it
+// stays until the next start.
+func (t *trimmer) roomy(stream string) bool {
+	for t.s.brim() || t.s.footing(stream) != nil {
 		select {
 		case <-time.After(trimEvery):
 		case <-t.stopping:
