@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -194,27 +195,33 @@ func TestBrim(t *testing.T) {
 	l.finish()
 }
 
-// fill writes a file until the disk has no room, and gives back so much.
+// fill writes a file until no more than leave octets of the disk are left, and never
+// takes those, not even for a moment: a store that needs them must find them.
 func (d *disk) fill(name string, leave int64) error {
 	f, err := os.Create(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	d.reserve(f) // most of it at once
+	d.reserve(f, leave) // most of it at once
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}
-	for _, chunk := range []int{1 << 20, 4096} {
-		for err == nil {
+	for _, chunk := range []int64{1 << 20, 4096} {
+		for err == nil && (leave == 0 || d.free() >= leave+chunk) {
 			var n int
 			n, err = f.Write(make([]byte, chunk))
 			size += int64(n)
+			if leave > 0 && err == nil {
+				err = f.Sync() // or it is not yet missing
+			}
 		}
-		err = nil
+		if errors.Is(err, syscall.ENOSPC) {
+			err = nil
+		}
 	}
-	return errors.Join(f.Truncate(size-leave), f.Sync())
+	return errors.Join(err, f.Truncate(size), f.Sync())
 }
 
 // refusals is how many messages were refused so far.

@@ -93,16 +93,21 @@ func noDisk() string {
 	return ""
 }
 
-// reserve takes nearly all the room that is left, without writing it.
-func (d *disk) reserve(f *os.File) {
-	var st unix.Statfs_t
-	if unix.Fstatfs(int(f.Fd()), &st) != nil {
-		return
-	}
+// reserve takes nearly all the room beyond so much, without writing it.
+func (d *disk) reserve(f *os.File, leave int64) {
 	const rest = 8 << 20 // for what others write meanwhile, and the filesystem itself
-	if n := int64(st.Bfree)*st.Bsize - rest; n > 0 {
+	if n := d.free() - leave - rest; n > 0 {
 		_ = unix.Fallocate(int(f.Fd()), 0, 0, n) // what it does not get is written
 	}
+}
+
+// free is how many octets are left.
+func (d *disk) free() int64 {
+	var st unix.Statfs_t
+	if unix.Statfs(d.mount, &st) != nil {
+		return 0
+	}
+	return int64(st.Bfree) * st.Bsize
 }
 
 func (d *disk) on() error {

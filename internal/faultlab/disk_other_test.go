@@ -24,7 +24,9 @@ func (*disk) on() error  { return nil }
 func (*disk) off() error { return nil }
 func (*disk) cut() error { return nil }
 
-func (*disk) reserve(*os.File) {}
+func (*disk) reserve(*os.File, int64) {}
+
+func (*disk) free() int64 { return 0 }
 
 func noDisk() string { return "a disk of its own needs Linux" }
 
