@@ -263,6 +263,22 @@ func (f *blockFile) read() ([]byte, error) {
 	return os.ReadFile(f.path)
 }
 
+// readInto is read into buf, which grows if it must.
+func (f *blockFile) readInto(buf *bytes.Buffer) ([]byte, error) {
+	if f.size > blockFileMost {
+		return nil, fmt.Errorf("%s has %d octets, more than a block can have", f.path, f.size)
+	}
+	file, err := os.Open(f.path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	buf.Reset()
+	buf.Grow(int(f.size) + bytes.MinRead)
+	_, err = buf.ReadFrom(file)
+	return buf.Bytes(), err
+}
+
 // streamDir is where the server keeps a stream of the store in dir.
 func streamDir(dir, stream string) string {
 	return filepath.Join(dir, "jetstream", "$G", "streams", stream)

@@ -10,6 +10,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"github.com/minio/highwayhash"
 )
@@ -122,7 +125,11 @@ func (c *startCheck) blocks(stream string) error {
 		return fmt.Errorf("queue: %w", err)
 	}
 	var broken []Damage
+	whole := wholeBlocks(files)
 	for i := range files {
+		if whole[i] {
+			continue
+		}
 		d, err := c.block(&files[i], i == len(files)-1)
 		if err != nil {
 			return fmt.Errorf("queue: %s can not be looked through and was left as it is: %w", files[i].path, err)
@@ -137,6 +144,29 @@ func (c *startCheck) blocks(stream string) error {
 	}
 	// It describes the blocks as they were. The server makes it anew.
 	return c.aside.move(filepath.Join(streamDir(c.dir, stream), "msgs", "index.db"))
+}
+
+// wholeBlocks says which blocks have nothing but whole records. It reads as many at
+// once as there are processors; a start waits for it.
+func wholeBlocks(files []blockFile) []bool {
+	whole := make([]bool, len(files))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(files)) {
+		wg.Go(func() {
+			var buf bytes.Buffer
+			for i := next.Add(1) - 1; i < int64(len(files)); i = next.Add(1) - 1 {
+				b, err := files[i].readInto(&buf)
+				if err != nil {
+					continue // block tells of it
+				}
+				wounds, _, err := walkBlock(&files[i], b)
+				whole[i] = err == nil && len(wounds) == 0 && len(b) > 0
+			}
+		})
+	}
+	wg.Wait()
+	return whole
 }
 
 // block looks through one block and mends it.
