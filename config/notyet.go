@@ -23,7 +23,6 @@ var notYet = []unbuilt{
 	{"backends.*.nodes[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
 	{"routes[].to[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
 	{"routes[].shadow", isNil, "remove the key"},
-	{"routes[].redact", isEmpty, "bodies are never logged"},
 	{"store.url", isEmpty, "use dir, a store on this machine"},
 	{"store.replicas", nil, "use dir, a store on this machine"},
 	{"store.credentials", isZero, "use dir, a store on this machine"},

@@ -13,3 +13,22 @@ func StoredFields(meta []byte) ([][2]string, error) {
 	}
 	return fields, nil
 }
+
+// MaskStored returns the Meta of a stored message with *** for the values of the
+// header fields that hide names, and how many they are.
+func MaskStored(meta []byte, hide func(name string) bool) (masked []byte, hidden int, err error) {
+	m, err := readMeta(meta)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, f := range m.Header {
+		if hide(string(f[0])) {
+			m.Header[i][1] = "***"
+			hidden++
+		}
+	}
+	if hidden == 0 {
+		return meta, 0, nil
+	}
+	return m.append(nil), hidden, nil
+}

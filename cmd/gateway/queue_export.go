@@ -27,8 +27,9 @@ const transferTimeout = 24 * time.Hour
 
 func (c *cli) queueExport(f *queueFlags) *cobra.Command {
 	var (
-		s    selection
-		name string
+		s     selection
+		name  string
+		whole bool
 	)
 	cmd := &cobra.Command{
 		Use:   "export ROUTE [-o FILE]",
@@ -36,8 +37,11 @@ func (c *cli) queueExport(f *queueFlags) *cobra.Command {
 		Long: `Writes the messages of a route that the filters select, waiting and dead, into a
 file. They stay where they are. The file is a tar archive: for each message a
 folder with its envelope as it would be sent, the last answer to it, and a JSON
-document with all else. It has what the messages have: keep it as safe as the
-store.
+document with all else.
+
+What redact of the route names is masked in the file, as are passwords of
+WS-Security and secret header fields. A message that is masked can be read and not
+imported. With --whole nothing is masked: keep such a file as safe as the store.
 
 Without -o it goes to stdout. A file that was cut off is not whole, which gateway
 queue import notices; with -o it is not even there.`,
@@ -54,12 +58,16 @@ queue import notices; with -o it is not even there.`,
 				}
 			}
 			return c.withQueue(cmd.Context(), f, func(q *queueClient) error {
+				if whole {
+					filters["whole"] = "true"
+				}
 				return c.exportTo(cmd.Context(), q, s.route, filters, name)
 			})
 		},
 	}
 	s.flags(cmd, true)
 	cmd.Flags().StringVarP(&name, "output", "o", "", "write into this `file`, which must not be there yet")
+	cmd.Flags().BoolVar(&whole, "whole", false, "mask nothing")
 	return cmd
 }
 
@@ -69,6 +77,7 @@ type exported struct {
 	File    string `json:"file"`
 	Count   int    `json:"count"`
 	LeftOut int    `json:"left_out"`
+	Masked  int    `json:"masked"`
 }
 
 // exportTo writes what the filters select to stdout, or to a file that gets its
@@ -104,7 +113,7 @@ func (c *cli) exportTo(ctx context.Context, q *queueClient, route string, filter
 		return complainAbout(c, err)
 	}
 	if c.json {
-		err = c.printJSON(exported{route, name, end.Messages, end.Missing})
+		err = c.printJSON(exported{route, name, end.Messages, end.Missing, end.Masked})
 	} else {
 		_, err = fmt.Fprintf(c.stdout, "%s of %s: exported to %s\n", count(end.Messages, "message"), route, name)
 	}
@@ -115,6 +124,9 @@ func (c *cli) exportTo(ctx context.Context, q *queueClient, route string, filter
 }
 
 func (c *cli) tellLeftOut(end *bundle.End) error {
+	if end.Masked > 0 {
+		c.say("%s masked, which cannot be imported; --whole masks nothing", countIs(end.Masked))
+	}
 	if end.Missing == 0 {
 		return nil
 	}
@@ -190,6 +202,7 @@ all to that of --to; one that has waited longer than retry.expire of the route
 allows has its time start anew.
 
 A file that is cut off or damaged is refused as a whole, before anything is taken.
+A message that is masked in the file is not taken: see gateway queue export --whole.
 A message that is here, or was imported within a week, is passed over: a file can be
 imported again after an error.`,
 		Args: exactly(1, "one file"),
@@ -219,7 +232,15 @@ type imported struct {
 	admin.Imported
 }
 
-func (c *cli) importFrom(ctx context.Context, q *queueClient, file *os.File, to string, end *bundle.End) error {
+// countIs is the subject of a sentence.
+func countIs(n int) string {
+	if n == 1 {
+		return "1 message is"
+	}
+	return fmt.Sprintf("%d messages are", n)
+}
+
+func (c *cli) importFrom(ctx context.Context, q *queueClient, file *os.File, to string, end *bundle.End) (err error) {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return &problem{err, ""}
 	}
@@ -231,6 +252,11 @@ func (c *cli) importFrom(ctx context.Context, q *queueClient, file *os.File, to 
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err == nil && done.Masked > 0 {
+			err = &problem{fmt.Errorf("%s masked in %s and not imported", countIs(done.Masked), file.Name()), "export them again with --whole"}
+		}
+	}()
 	if c.json {
 		return c.printJSON(imported{file.Name(), *done})
 	}
@@ -239,8 +265,8 @@ func (c *cli) importFrom(ctx context.Context, q *queueClient, file *os.File, to 
 		known = fmt.Sprintf(", %d were here already", done.Known)
 	}
 	_, err = fmt.Fprintf(c.stdout, "%s of %s: imported%s\n", count(done.Count, "message"), file.Name(), known)
-	if err == nil && done.Count+done.Known != end.Messages {
-		err = &problem{fmt.Errorf("the gateway has seen %d messages, the file has %d", done.Count+done.Known, end.Messages), "was it changed meanwhile?"}
+	if seen := done.Count + done.Known + done.Masked; err == nil && seen != end.Messages {
+		err = &problem{fmt.Errorf("the gateway has seen %d messages, the file has %d", seen, end.Messages), "was it changed meanwhile?"}
 	}
 	return err
 }

@@ -182,15 +182,27 @@ func printMessage(out io.Writer, m *admin.Message) error {
 		b.WriteString(" (only its start)")
 	}
 	b.WriteString("\n" + document(m.Envelope, m.EnvelopeBase64))
+	if m.Attachments > 0 {
+		fmt.Fprintf(&b, "(%s not shown)\n", count(m.Attachments, "attachment"))
+	}
+	notShown(&b, m.EnvelopeError)
 	if m.Reply != nil {
 		b.WriteString("\nlast reply")
 		if m.Reply.Type != "" {
 			b.WriteString(" (" + clean(m.Reply.Type, 200) + ")")
 		}
 		b.WriteString("\n" + document(m.Reply.Body, m.Reply.BodyBase64))
+		notShown(&b, m.Reply.Error)
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// notShown says why the rest of a document is missing.
+func notShown(b *strings.Builder, why string) {
+	if why != "" {
+		fmt.Fprintf(b, "(the rest is not shown: %s)\n", clean(why, 500))
+	}
 }
 
 func attemptLine(a *admin.Attempt) string {

@@ -37,7 +37,8 @@ type Queue interface {
 	Stats() []RouteStats
 	// List returns a page, and the cursor of the next if there is one. ErrCursor.
 	List(f Filter) (page []Entry, next string, err error)
-	// Get returns all that is known of one message. ErrNoMessage, ErrDamaged.
+	// Get returns all that is known of one message, with what is to be hidden of
+	// envelope and reply hidden. ErrNoMessage, ErrDamaged.
 	Get(id string) (*Detail, error)
 	// Replay makes a dead letter wait again. ErrNoMessage, ErrBusy.
 	Replay(ctx context.Context, id string) error
@@ -50,9 +51,9 @@ type Queue interface {
 	// filter selects. ErrTarget, ErrFull; ErrNoRoute if the filter's route is none.
 	Move(ctx context.Context, ids []string, to string) (Moved, error)
 	MoveAll(ctx context.Context, f Filter, to string) (Moved, error)
-	// Export writes a file of the messages that f selects; version is that of the gateway. What
-	// is left out cannot be read. ErrCursor never; the error of w.
-	Export(ctx context.Context, f Filter, version string, w io.Writer) (Exported, error)
+	// Export writes a file of the messages that f selects. What is left out cannot be
+	// read. ErrCursor never; the error of w.
+	Export(ctx context.Context, f Filter, o ExportOptions, w io.Writer) (Exported, error)
 	// Import takes up the messages of a file that Export has written, on the route to
 	// unless it is "". What was taken before an error stays. ErrInvalid, ErrTarget, ErrFull.
 	Import(ctx context.Context, r io.Reader, to string) (Imported, error)
@@ -147,9 +148,13 @@ type Detail struct {
 	Header   []Field
 	Envelope []byte
 	// EnvelopeCut says that Envelope is only the start of a large one.
-	EnvelopeCut bool
-	Reply       []byte // of a dead letter: the last answer
-	ReplyType   string
+	EnvelopeCut   bool
+	EnvelopeError string // why the rest of Envelope is not there; "" = it is
+	Reply         []byte // of a dead letter: the last answer
+	ReplyType     string
+	ReplyError    string // as EnvelopeError
+	Hidden        int    // places of both that are masked
+	Attachments   int    // parts of the message that are not in Envelope
 }
 
 // Filter selects messages; a zero field does not restrict.
@@ -186,7 +191,7 @@ func (noQueue) Move(_ context.Context, ids []string, _ string) (Moved, error) {
 }
 
 func (noQueue) MoveAll(context.Context, Filter, string) (Moved, error) { return Moved{}, ErrTarget }
-func (noQueue) Export(context.Context, Filter, string, io.Writer) (Exported, error) {
+func (noQueue) Export(context.Context, Filter, ExportOptions, io.Writer) (Exported, error) {
 	return Exported{}, ErrNoRoute
 }
 

@@ -15,16 +15,27 @@ const fileType = "application/x-tar"
 // patience is how long the other side of a file may be silent.
 const patience = time.Minute
 
+// ExportOptions say how a file is written.
+type ExportOptions struct {
+	Version string // of the gateway
+	// Whole writes messages as they are. Else what people must not see is masked
+	// in them, and a message that is masked cannot be imported.
+	Whole bool
+}
+
 // Exported is what has come of an export.
 type Exported struct {
 	Count   int // messages in the file
 	LeftOut int // messages that cannot be read; the end of the file names them
+	Masked  int // messages in the file that are masked
 }
 
 // Imported is the answer of POST /queues/import.
 type Imported struct {
 	Count int `json:"count"` // messages that are here now and were not before
 	Known int `json:"known"` // messages that are, or were, here already
+	// Masked are messages that the file has only a masked copy of: they were passed over.
+	Masked int `json:"masked"`
 }
 
 // download is an answer that is written while it is made.
@@ -41,9 +52,16 @@ func (a *api) export(c *call) (any, error) {
 	if err := a.sure(f.Route); err != nil {
 		return nil, err
 	}
+	o := ExportOptions{Version: a.version}
+	switch whole := c.query.Get("whole"); {
+	case whole == "true":
+		o.Whole = true
+	case c.query.Has("whole") && whole != "false":
+		return nil, refusef(kindParameter, "whole must be true or false, got %s", quote(whole))
+	}
 	return &download{fileName(f.Route), func(w io.Writer) error {
-		done, err := a.queue().Export(c.r.Context(), f, a.version, w)
-		what := append([]any{"route", f.Route, "count", done.Count, "left_out", done.LeftOut}, f.words()...)
+		done, err := a.queue().Export(c.r.Context(), f, o, w)
+		what := append([]any{"route", f.Route, "count", done.Count, "left_out", done.LeftOut, "masked", done.Masked, "whole", o.Whole}, f.words()...)
 		a.changed(c, "export", err, what...)
 		return err
 	}}, nil
@@ -124,7 +142,7 @@ func (a *api) importFile(c *call) (any, error) {
 		return nil, refusef(kindLoading, "the store is still being read, so that not all messages are known")
 	}
 	done, err := a.queue().Import(c.r.Context(), c.file, to)
-	what := []any{"count", done.Count, "known", done.Known}
+	what := []any{"count", done.Count, "known", done.Known, "masked", done.Masked}
 	if to != "" {
 		what = append(what, "to", to)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"soapway/internal/redact"
 )
 
 // maxPage is the most messages that one page has.
@@ -119,6 +121,9 @@ type Message struct {
 	Envelope       string        `json:"envelope,omitempty"`
 	EnvelopeBase64 []byte        `json:"envelope_base64,omitempty"`
 	EnvelopeCut    bool          `json:"envelope_cut,omitempty"`
+	EnvelopeError  string        `json:"envelope_error,omitempty"` // why the rest of it is not shown
+	Hidden         int           `json:"hidden,omitempty"`         // places of envelope and reply that are masked
+	Attachments    int           `json:"attachments,omitempty"`    // parts of the message that are not shown
 	Reply          *Reply        `json:"reply,omitempty"`
 }
 
@@ -133,6 +138,7 @@ type Reply struct {
 	Type       string `json:"type,omitempty"`
 	Body       string `json:"body,omitempty"`
 	BodyBase64 []byte `json:"body_base64,omitempty"`
+	Error      string `json:"error,omitempty"` // why the rest of it is not shown
 }
 
 func (a *api) show(c *call) (any, error) {
@@ -146,17 +152,18 @@ func (a *api) show(c *call) (any, error) {
 		Header:   make([]HeaderField, 0, len(d.Header)),
 	}
 	for _, f := range d.Header {
-		if f.Secret || secret(f.Name) {
+		if f.Secret || redact.Field(f.Name) {
 			f.Value = redacted
 		}
 		m.Header = append(m.Header, HeaderField{f.Name, f.Value})
 	}
+	m.EnvelopeError, m.Hidden, m.Attachments = d.EnvelopeError, d.Hidden, d.Attachments
 	if m.EnvelopeCut = d.EnvelopeCut; m.EnvelopeCut {
 		d.Envelope = wholeRunes(d.Envelope)
 	}
 	m.Envelope, m.EnvelopeBase64 = asText(d.Envelope)
 	if len(d.Reply) > 0 || d.ReplyType != "" {
-		m.Reply = &Reply{Type: d.ReplyType}
+		m.Reply = &Reply{Type: d.ReplyType, Error: d.ReplyError}
 		m.Reply.Body, m.Reply.BodyBase64 = asText(d.Reply)
 	}
 	return m, nil
@@ -180,15 +187,6 @@ func asText(b []byte) (text string, other []byte) {
 		return string(b), nil
 	}
 	return "", b
-}
-
-// secretWords in the name of a field make its value one that is never shown:
-// Authorization and its kin, cookies, and what applications invent.
-var secretWords = []string{"auth", "cookie", "token", "secret", "passw", "credential", "api-key", "apikey", "access-key", "session", "signature"}
-
-func secret(name string) bool {
-	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
-	return slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
 // named adds to an error about one message or route which one that is. While

@@ -72,6 +72,7 @@ func (c *call) path(name string) string { return c.r.PathValue(name) }
 var (
 	filterParams = []string{"state", "operation", "since", "text"}
 	listParams   = append(slices.Clone(filterParams), "after", "limit")
+	exportParams = append(slices.Clone(filterParams), "whole")
 )
 
 // endpoints are all of the API; openapi.yaml describes exactly these.
@@ -87,7 +88,7 @@ var endpoints = []endpoint{
 	{"POST", "/queues/{route}/release", nil, noBody, (*api).release},
 	{"POST", "/queues/{route}/replay", nil, jsonBody, (*api).replayAll},
 	{"POST", "/queues/{route}/drop", nil, jsonBody, (*api).dropAll},
-	{"GET", "/queues/{route}/export", filterParams, noBody, (*api).export},
+	{"GET", "/queues/{route}/export", exportParams, noBody, (*api).export},
 	{"POST", "/queues/import", []string{"to"}, fileBody, (*api).importFile},
 	{"POST", "/queues/move", nil, jsonBody, (*api).move},
 	{"GET", "/messages/{id}", nil, noBody, (*api).show},

@@ -82,8 +82,8 @@ func (q *scripted) MoveAll(_ context.Context, f Filter, to string) (Moved, error
 	return Moved{Count: 2, Busy: 1}, q.note("move all %+v to %s", f, to)
 }
 
-func (q *scripted) Export(_ context.Context, f Filter, version string, w io.Writer) (Exported, error) {
-	if err := q.note("export %+v of %s", f, version); err != nil {
+func (q *scripted) Export(_ context.Context, f Filter, o ExportOptions, w io.Writer) (Exported, error) {
+	if err := q.note("export %+v of %s, whole %t", f, o.Version, o.Whole); err != nil {
 		return Exported{}, err
 	}
 	_, err := w.Write(q.file)
@@ -198,12 +198,17 @@ func TestAPI(t *testing.T) {
 
 		{
 			name: "export", method: "GET", path: "/queues/orders/export?state=dead&text=a", status: 200,
-			did: `export {Route:orders State:dead Operation: Since:0001-01-01 00:00:00 +0000 UTC Text:a After: Limit:0} of 1.2.3`,
+			did: `export {Route:orders State:dead Operation: Since:0001-01-01 00:00:00 +0000 UTC Text:a After: Limit:0} of 1.2.3, whole false`,
 		},
+		{
+			name: "export, whole", method: "GET", path: "/queues/orders/export?whole=true", status: 200,
+			did: `export {Route:orders State: Operation: Since:0001-01-01 00:00:00 +0000 UTC Text: After: Limit:0} of 1.2.3, whole true`,
+		},
+		{name: "export, half", method: "GET", path: "/queues/orders/export?whole=yes", status: 400, problem: "bad-parameter", want: "whole"},
 		{name: "export of no route", method: "GET", path: "/queues/odrers/export", status: 404, problem: "no-such-route", want: "odrers"},
 		{name: "export of a page", method: "GET", path: "/queues/orders/export?limit=3", status: 400, problem: "bad-parameter", want: "limit"},
 		{name: "export by HEAD", method: "HEAD", path: "/queues/orders/export", status: 200},
-		{name: "import", method: "POST", path: "/queues/import?to=bills", body: "a tar", header: []string{"Content-Type", "application/x-tar"}, status: 200, did: `import "a tar" to "bills"`, want: `{"count":3,"known":1}`},
+		{name: "import", method: "POST", path: "/queues/import?to=bills", body: "a tar", header: []string{"Content-Type", "application/x-tar"}, status: 200, did: `import "a tar" to "bills"`, want: `{"count":3,"known":1,"masked":0}`},
 		{name: "import of JSON", method: "POST", path: "/queues/import", body: "{}", header: []string{"Content-Type", jsonType}, status: 415, problem: "unsupported-media-type", want: "application/x-tar"},
 		{name: "import by a form", method: "POST", path: "/queues/import", body: "x", header: []string{"Content-Type", "multipart/form-data; boundary=x"}, status: 403, problem: "cross-origin"},
 		{name: "import to an empty route", method: "POST", path: "/queues/import?to=", body: "x", header: []string{"Content-Type", "application/x-tar"}, status: 400, problem: "bad-parameter", want: "to is empty"},

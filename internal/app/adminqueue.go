@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 
@@ -18,7 +17,8 @@ import (
 type adminQueue struct {
 	*queue.Queue
 	store   queue.Store
-	stopped bool // nothing runs: the store is only looked at
+	cfg     func() *config.Config // which says what is hidden
+	stopped bool                  // nothing runs: the store is only looked at
 }
 
 var _ admin.Queue = (*adminQueue)(nil)
@@ -26,7 +26,7 @@ var _ admin.Queue = (*adminQueue)(nil)
 // shown is the queue as the admin API sees it, nil while no store is open.
 func (p *depot) shown() admin.Queue {
 	if s := p.present.Load(); s != nil {
-		return &adminQueue{Queue: s.queue, store: s.store}
+		return &adminQueue{Queue: s.queue, store: s.store, cfg: p.cfg.Load}
 	}
 	return nil
 }
@@ -94,9 +94,9 @@ func (a *adminQueue) List(f admin.Filter) ([]admin.Entry, string, error) {
 	if err != nil {
 		return nil, "", adminError(err)
 	}
-	out := make([]admin.Entry, len(page))
+	out, hide := make([]admin.Entry, len(page)), masksOf(a.cfg())
 	for i := range page {
-		out[i] = adminEntry(&page[i])
+		out[i] = adminEntry(&page[i], hide.of(page[i].Route))
 	}
 	return out, next, nil
 }
@@ -108,9 +108,9 @@ func queueFilter(f admin.Filter) queue.Filter {
 	}
 }
 
-func adminEntry(e *queue.Entry) admin.Entry {
+func adminEntry(e *queue.Entry, hide routeMask) admin.Entry {
 	return admin.Entry{
-		ID: e.ID, Route: e.Route, Destination: e.Destination, Lane: e.Lane, Operation: e.Operation,
+		ID: e.ID, Route: e.Route, Destination: e.Destination, Lane: hide.lane(e.Lane), Operation: e.Operation,
 		State: string(e.State), InFlight: e.InFlight, Accepted: e.Accepted, Died: e.Died, Delivered: e.Delivered, Size: e.Size,
 		Attempts: e.Attempts, NextAttempt: e.NextAttempt, Reason: e.Reason, Text: e.Text,
 		Stops: e.Stops, WaitsFor: e.WaitsFor,
@@ -123,15 +123,12 @@ func (a *adminQueue) Get(id string) (*admin.Detail, error) {
 	if err != nil {
 		return nil, adminError(err)
 	}
+	hide := masksOf(a.cfg()).of(d.Route)
 	out := &admin.Detail{
-		Entry: adminEntry(&d.Entry), Header: keptFields(d.Message.Meta), Envelope: d.Message.Body,
-		Reply: d.Reply, ReplyType: d.ReplyType,
+		Entry: adminEntry(&d.Entry, hide), Header: keptFields(d.Message.Meta), Reply: d.Reply, ReplyType: d.ReplyType,
 	}
-	if d.Message.Blob != nil {
-		if out.Envelope, err = startOf(d.Message.Blob); err != nil {
-			return nil, adminError(err)
-		}
-		out.EnvelopeCut = int64(len(out.Envelope)) < d.Message.Blob.Size()
+	if err := hide.mask(out, d.Message); err != nil {
+		return nil, adminError(err)
 	}
 	for _, r := range d.History {
 		out.Attempts = append(out.Attempts, admin.Attempt{
@@ -139,19 +136,6 @@ func (a *adminQueue) Get(id string) (*admin.Detail, error) {
 		})
 	}
 	return out, nil
-}
-
-// mostShown is how much of an envelope that is in no memory is shown.
-const mostShown = 1 << 20
-
-// startOf reads the start of a body.
-func startOf(b queue.Blob) ([]byte, error) {
-	r, err := b.Open()
-	if err != nil {
-		return nil, err
-	}
-	start, err := io.ReadAll(io.LimitReader(r, mostShown))
-	return start, errors.Join(err, r.Close())
 }
 
 // keptFields are the header fields kept with a message; none where Meta cannot
@@ -275,7 +259,7 @@ func OpenStopped(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *
 	if err := q.Configure(queueRoutes(cfg, holders(q))); err != nil {
 		return nil, err
 	}
-	shown := &adminQueue{Queue: q, store: store, stopped: true}
+	shown := &adminQueue{Queue: q, store: store, cfg: func() *config.Config { return cfg }, stopped: true}
 	return &StoppedStore{store: store, api: admin.Local(shown, admin.Options{Log: log})}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"soapway/config"
 	"soapway/internal/admin"
 	"soapway/queue"
 )
@@ -53,7 +54,7 @@ func shownQueue(t *testing.T, dead, waiting int) (http.Handler, *queue.Queue) {
 			t.Fatal(err)
 		}
 	}
-	shown := &adminQueue{Queue: q, store: store}
+	shown := &adminQueue{Queue: q, store: store, cfg: func() *config.Config { return &config.Config{} }}
 	return admin.Local(shown, admin.Options{}), q
 }
 
@@ -216,7 +217,7 @@ func TestAdminStoreFails(t *testing.T) {
 	if err := q.Configure([]queue.Route{{Name: "orders", Destination: "erp"}}, []queue.Destination{{Name: "erp"}}); err != nil {
 		t.Fatal(err)
 	}
-	h := admin.Local(&adminQueue{Queue: q, store: store, stopped: true}, admin.Options{})
+	h := admin.Local(&adminQueue{Queue: q, store: store, cfg: func() *config.Config { return &config.Config{} }, stopped: true}, admin.Options{})
 	store.FailNextSync(errors.New("disk on fire"))
 	var p admin.Problem
 	call(t, h, "POST", "/queues/orders/pause", "", 503, &p)

@@ -30,7 +30,7 @@ const (
 
 // Export implements [admin.Queue]. It looks at one message after the other: what is
 // delivered or changed meanwhile is in the file as it was found.
-func (a *adminQueue) Export(ctx context.Context, f admin.Filter, version string, w io.Writer) (done admin.Exported, err error) {
+func (a *adminQueue) Export(ctx context.Context, f admin.Filter, o admin.ExportOptions, w io.Writer) (done admin.Exported, err error) {
 	filter := map[string]string{}
 	for name, v := range map[string]string{"state": f.State, "operation": f.Operation, "text": f.Text} {
 		if v != "" {
@@ -40,12 +40,13 @@ func (a *adminQueue) Export(ctx context.Context, f admin.Filter, version string,
 	if !f.Since.IsZero() {
 		filter["since"] = f.Since.UTC().Format(time.RFC3339Nano)
 	}
-	b, err := bundle.NewWriter(w, bundle.Head{Created: time.Now().UTC(), Gateway: version, Store: a.store.Info().ID, Route: f.Route, Filter: filter})
+	b, err := bundle.NewWriter(w, bundle.Head{Created: time.Now().UTC(), Gateway: o.Version, Store: a.store.Info().ID, Route: f.Route, Filter: filter})
 	if err != nil {
 		return done, err
 	}
 	sel := queueFilter(f)
 	sel.After, sel.Limit = "", exportPage
+	hide := masksOf(a.cfg())
 	for {
 		page, next, err := a.Queue.List(sel)
 		if err != nil {
@@ -64,7 +65,12 @@ func (a *adminQueue) Export(ctx context.Context, f admin.Filter, version string,
 				return done, adminError(err)
 			default:
 				m := packed(d)
-				if err := readable(d.Message.Blob); errors.Is(err, queue.ErrCorrupt) {
+				if o.Whole {
+					err = readable(d.Message.Blob)
+				} else {
+					err = hide.of(d.Route).pack(m, d.Message)
+				}
+				if errors.Is(err, queue.ErrCorrupt) {
 					b.LeaveOut(page[i].ID, err.Error())
 					done.LeftOut++
 					continue
@@ -75,6 +81,9 @@ func (a *adminQueue) Export(ctx context.Context, f admin.Filter, version string,
 					return done, err
 				}
 				done.Count++
+				if m.Masked {
+					done.Masked++
+				}
 			}
 		}
 		if sel.After = next; next == "" {
@@ -178,6 +187,10 @@ func (a *adminQueue) Import(ctx context.Context, r io.Reader, to string) (sum ad
 		n++
 		if m.Spooled != nil {
 			files = append(files, m.Spooled)
+		}
+		if m.Masked { // it is not what was accepted
+			sum.Masked++
+			continue
 		}
 		in, err := unpacked(m, to)
 		if err != nil {

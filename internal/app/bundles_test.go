@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"soapway/config"
 	"soapway/internal/admin"
 	"soapway/internal/bundle"
 	"soapway/queue"
@@ -68,7 +69,7 @@ func filled(t *testing.T, n, size int) *adminQueue {
 	if err := q.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &adminQueue{Queue: q, store: store}
+	return &adminQueue{Queue: q, store: store, cfg: func() *config.Config { return &config.Config{} }}
 }
 
 func details(t *testing.T, a *adminQueue, n int) (out []*queue.Detail) {
@@ -88,7 +89,7 @@ func details(t *testing.T, a *adminQueue, n int) (out []*queue.Detail) {
 func TestExportImport(t *testing.T) {
 	from, to := filled(t, 12, 0), filled(t, 0, 0)
 	var file bytes.Buffer
-	if done, err := from.Export(t.Context(), admin.Filter{Route: "orders"}, "1.2.3", &file); err != nil || done != (admin.Exported{Count: 12}) {
+	if done, err := from.Export(t.Context(), admin.Filter{Route: "orders"}, admin.ExportOptions{Version: "1.2.3", Whole: true}, &file); err != nil || done != (admin.Exported{Count: 12}) {
 		t.Fatalf("Export: %+v, %v", done, err)
 	}
 	if done, err := to.Import(t.Context(), bytes.NewReader(file.Bytes()), ""); err != nil || done != (admin.Imported{Count: 12}) {
@@ -143,7 +144,7 @@ func testExportMemory(t *testing.T, n, size int) {
 	base, most, octets := heap(), int64(0), int64(0)
 	in, out := io.Pipe()
 	go func() {
-		_, err := from.Export(context.Background(), admin.Filter{Route: "orders"}, "", out)
+		_, err := from.Export(context.Background(), admin.Filter{Route: "orders"}, admin.ExportOptions{Whole: true}, out)
 		_ = out.CloseWithError(err)
 	}()
 	b, err := bundle.NewReader(in, bundle.Options{Spool: func(int64) (bundle.Spool, error) { return nowhere{io.Discard}, nil }})
@@ -177,7 +178,7 @@ func (nowhere) Close() error { return nil }
 func TestImportLarge(t *testing.T) {
 	from, to := filled(t, 4, 3<<20), filled(t, 0, 0)
 	var file bytes.Buffer
-	if done, err := from.Export(t.Context(), admin.Filter{Route: "orders"}, "", &file); err != nil || done.Count != 4 {
+	if done, err := from.Export(t.Context(), admin.Filter{Route: "orders"}, admin.ExportOptions{Whole: true}, &file); err != nil || done.Count != 4 {
 		t.Fatalf("Export: %+v, %v", done, err)
 	}
 	for _, want := range []admin.Imported{{Count: 4}, {Known: 4}} {
@@ -213,7 +214,7 @@ func TestExportLeavesOut(t *testing.T) {
 	a := filled(t, 3, 0)
 	a.store.(*queue.Memory).Damage(2)
 	var file bytes.Buffer
-	if done, err := a.Export(t.Context(), admin.Filter{Route: "orders"}, "", &file); err != nil || done != (admin.Exported{Count: 2, LeftOut: 1}) {
+	if done, err := a.Export(t.Context(), admin.Filter{Route: "orders"}, admin.ExportOptions{Whole: true}, &file); err != nil || done != (admin.Exported{Count: 2, LeftOut: 1}) {
 		t.Fatalf("Export: %+v, %v", done, err)
 	}
 	b, err := bundle.NewReader(&file, bundle.Options{})

@@ -12,7 +12,7 @@ import (
 // Format and Version are in every bundle's export.json.
 const (
 	Format  = "soapway-export"
-	Version = 1
+	Version = 2
 )
 
 // The reasons for which a bundle is refused.
@@ -61,6 +61,8 @@ type End struct {
 	// 1000 of them; Missing is how many there are.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 	Missing int       `json:"missing,omitempty"`
+	// Masked is how many of the messages are masked.
+	Masked int `json:"masked,omitempty"`
 	// Previous is that of Message.
 	Previous string `json:"previous"`
 }
@@ -100,6 +102,10 @@ type Message struct {
 	Spooled   Spool  `json:"-"` // where a Reader has put it; for the caller to close
 	Reply     []byte `json:"-"` // the last answer; nil is none
 	ReplyType Text   `json:"reply_type,omitempty"`
+
+	// Masked says that envelope, header fields or order key are not those that were
+	// accepted, since something in them is hidden. Such a message is only to be read.
+	Masked bool `json:"masked,omitempty"`
 
 	Files Files `json:"files"`
 	// Previous is the SHA-256, in hexadecimal, of the JSON entry before.

@@ -86,7 +86,7 @@ func TestRoundTrip(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: (-want +got):\n%s", name, diff)
 		}
-		if b.Head.Route != "orders" || b.Head.Version != 1 || !b.Head.Created.Equal(at) || b.End.Messages != 3 || b.End.Missing != 1 || b.End.LeftOut[0].ID != "0190-gone" {
+		if b.Head.Route != "orders" || b.Head.Version != Version || !b.Head.Created.Equal(at) || b.End.Messages != 3 || b.End.Missing != 1 || b.End.LeftOut[0].ID != "0190-gone" {
 			t.Errorf("%s: head %+v, end %+v", name, b.Head, b.End)
 		}
 		if _, err := b.Next(); err != io.EOF {
@@ -98,12 +98,24 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestGolden: files of version 1 stay readable, and have the names that doc.go
-// tells. Written anew with -update.
+// TestGolden: files of this version and the one before stay readable, and have the
+// names that doc.go tells. That of this version is written anew with -update.
 func TestGolden(t *testing.T) {
-	const name = "testdata/v1.tar"
-	if *update {
-		if err := os.WriteFile(name, write(t, samples()), 0o600); err != nil {
+	for _, name := range []string{"testdata/v1.tar", "testdata/v2.tar"} {
+		testGolden(t, name, name == "testdata/v2.tar")
+	}
+}
+
+func testGolden(t *testing.T, name string, present bool) {
+	want, entries := samples(), "export.json 00000001/envelope.xml 00000001/reply.bin 00000001/message.json 00000002/envelope.bin 00000002/reply.xml 00000002/message.json 00000003/envelope.bin 00000003/message.json end.json"
+	if present {
+		want = append(want, &Message{
+			ID: "0190e000-0000-7000-8000-000000000004", Route: "orders", State: "pending", OrderKey: "***", Accepted: at, Masked: true, Envelope: []byte("<a>***</a>"),
+		})
+		entries = strings.Replace(entries, "end.json", "00000004/envelope.xml 00000004/message.json end.json", 1)
+	}
+	if *update && present {
+		if err := os.WriteFile(name, write(t, want), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,11 +123,14 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, _, err := read(bytes.NewReader(file), Options{})
+	got, b, err := read(bytes.NewReader(file), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(samples(), got, cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "Files" || p.String() == "Previous" }, cmp.Ignore())); diff != "" {
+	if b.End.Masked != len(want)-len(samples()) {
+		t.Errorf("%s: %d messages are masked", name, b.End.Masked)
+	}
+	if diff := cmp.Diff(want, got, cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "Files" || p.String() == "Previous" }, cmp.Ignore())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	var names []string
@@ -129,9 +144,8 @@ func TestGolden(t *testing.T) {
 		}
 		names = append(names, h.Name)
 	}
-	want := "export.json 00000001/envelope.xml 00000001/reply.bin 00000001/message.json 00000002/envelope.bin 00000002/reply.xml 00000002/message.json 00000003/envelope.bin 00000003/message.json end.json"
-	if got := strings.Join(names, " "); got != want {
-		t.Errorf("entries: got %s, want %s", got, want)
+	if got := strings.Join(names, " "); got != entries {
+		t.Errorf("%s: entries: got %s, want %s", name, got, entries)
 	}
 }
 
@@ -242,7 +256,7 @@ func TestHostile(t *testing.T) {
 		{"another archive", []entry{{name: "a.txt", content: "x"}}, `"a.txt"`, ErrFormat},
 		{"another format", []entry{{name: "export.json", content: `{"format":"x","version":1}`}}, "export.json", ErrFormat},
 		{"no version", []entry{{name: "export.json", content: `{"format":"soapway-export"}`}}, "export.json", ErrFormat},
-		{"later version", []entry{{name: "export.json", content: `{"format":"soapway-export","version":2}`}}, "export.json", ErrVersion},
+		{"later version", []entry{{name: "export.json", content: `{"format":"soapway-export","version":3}`}}, "export.json", ErrVersion},
 		{"head of no JSON", []entry{{name: "export.json", content: `{`}}, "export.json", ErrContent},
 		{"no end", []entry{head}, "00000001/envelope.xml", ErrTruncated},
 		{"message without its end", []entry{head, envelope}, "00000001/message.json", ErrTruncated},

@@ -23,7 +23,8 @@
 //
 // A text that is not UTF-8 is {"base64": "…"} in place of a string. Fields that a
 // reader does not know are passed over; what changes the meaning of others raises
-// the version.
+// the version. A file of version 1 has no masked messages: in one of version 2 masked
+// says that something of a message is hidden, so that it is not to be sent.
 //
 // # Hostile files
 //

@@ -32,6 +32,9 @@ func NewWriter(w io.Writer, h Head) (*Writer, error) {
 // Write appends a message. Files and Previous of m are filled in.
 func (b *Writer) Write(m *Message) error {
 	b.end.Messages++
+	if m.Masked {
+		b.end.Masked++
+	}
 	dir := dirName(b.end.Messages)
 	m.Files, m.Previous = Files{}, b.previous
 	var err error
