@@ -78,7 +78,7 @@ func (c *cli) root() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2
 	root.PersistentFlags().BoolVar(&c.json, "json", false, "print results as JSON")
-	root.AddCommand(c.serveCommand(), c.checkCommand(), c.sendCommand(), c.queueCommand(), c.versionCommand())
+	root.AddCommand(c.serveCommand(), c.checkCommand(), c.sendCommand(), c.queueCommand(), c.benchCommand(), c.versionCommand())
 	root.AddCommand(c.later()...)
 	return root
 }
@@ -87,7 +87,7 @@ func (c *cli) root() *cobra.Command {
 // their names are known, so that they are not taken for a slip of the fingers.
 func (c *cli) later() []*cobra.Command {
 	var cmds []*cobra.Command
-	for _, name := range []string{"site", "bench", "loadtest"} {
+	for _, name := range []string{"site", "loadtest"} {
 		cmds = append(cmds, &cobra.Command{
 			Use:                name,
 			Hidden:             true,
@@ -107,6 +107,9 @@ func (c *cli) report(err error) int {
 	}
 	if errors.Is(err, errReported) {
 		return exitProblem
+	}
+	if e, ok := errors.AsType[exitCode](err); ok {
+		return int(e)
 	}
 	if e, ok := errors.AsType[*usageError](err); ok {
 		c.complain(e.message, e.hint)

@@ -1,0 +1,155 @@
+package bench
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func share(v float64) *float64 { return &v }
+
+func TestJudgeRun(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		run  Run
+		spec Spec
+		want Verdict
+		why  string
+	}{
+		{"all well", Run{Ops: 1000, Little: share(0.99)}, Spec{}, Valid, ""},
+		{"one wrong reply", Run{Ops: 999, Errors: 1, FirstError: "x"}, Spec{}, Wrong, "1 of 1000 replies failed or were wrong, first: x"},
+		{"few enough for an open loop", Run{Ops: 999, Errors: 1}, Spec{ErrorsAllowed: 0.001}, Valid, ""},
+		{"callers that are not accounted for", Run{Ops: 10, Little: share(0.9)}, Spec{}, Invalid, "Little's law: the callers are accounted for to 90 %, want 100 ± 5"},
+		{"too much is accounted for", Run{Ops: 10, Little: share(1.2)}, Spec{}, Invalid, "Little's law"},
+		{"a late sender", Run{Ops: 10, Lag: &Latency{P99: 26_000}}, Spec{}, Generator, "the sender was late by its own fault: p99 26 ms > 25 ms"},
+		{"not steady is a remark", Run{Ops: 10, Series: []float64{80, 90, 100, 110, 120}}, Spec{}, Valid, "not steady, the rate changed by +50 % within the run"},
+		{"wrong is worse than the rest", Run{Ops: 10, Errors: 1, Little: share(0.5), Lag: &Latency{P99: 1e6}}, Spec{}, Wrong, ""},
+	} {
+		tt.run.Verdict = Valid
+		judgeRun(&tt.run, &tt.spec)
+		got := strings.Join(tt.run.Reasons, "; ")
+		if tt.run.Verdict != tt.want || !strings.Contains(got, tt.why) || tt.why == "" && tt.want == Valid && got != "" {
+			t.Errorf("%s: got %s %q, want %s %q", tt.name, tt.run.Verdict, got, tt.want, tt.why)
+		}
+	}
+}
+
+func TestJudgeStrangers(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		foreign, steal float64
+		wall           time.Duration
+		want           Verdict
+	}{
+		{"quiet", 0.04, 0.01, time.Second, Valid},
+		{"a neighbour", 0.12, 0, time.Second, Disturbed},
+		{"steal", 0, 0.03, time.Second, Disturbed},
+		{"the clock is too coarse to say", 0.12, 0, 200 * time.Millisecond, Valid},
+		{"so much is beyond its error", 0.30, 0, 200 * time.Millisecond, Disturbed},
+	} {
+		r := Run{Verdict: Valid, Foreign: &tt.foreign, Steal: &tt.steal}
+		judgeStrangers(&r, tt.wall)
+		if r.Verdict != tt.want {
+			t.Errorf("%s: got %s %v, want %s", tt.name, r.Verdict, r.Reasons, tt.want)
+		}
+	}
+}
+
+// TestStrangers: what the machine did and our processes did not is others'.
+func TestStrangers(t *testing.T) {
+	now := time.Now()
+	a := sample{at: now, okOwn: true, okAll: true, machine: Load{CPUs: 2}}
+	b := sample{
+		at: now.Add(time.Second), okOwn: true, okAll: true,
+		client: Usage{CPU: 500 * time.Millisecond}, server: Usage{CPU: 300 * time.Millisecond}, others: Usage{CPU: 200 * time.Millisecond},
+		machine: Load{CPUs: 2, Busy: 1240 * time.Millisecond, Steal: 60 * time.Millisecond, Pressure: 100 * time.Millisecond},
+	}
+	foreign, steal, pressure, ok := strangers(a, b)
+	for _, f := range []struct {
+		name      string
+		got, want float64
+	}{{"foreign", foreign, 0.12}, {"steal", steal, 0.03}, {"pressure", pressure, 0.1}} {
+		if d := f.got - f.want; d > 1e-9 || d < -1e-9 {
+			t.Errorf("%s: got %.3f, want %.3f", f.name, f.got, f.want)
+		}
+	}
+	if !ok {
+		t.Error("not known")
+	}
+	if b.okAll = false; true {
+		if _, _, _, ok := strangers(a, b); ok {
+			t.Error("known without the samples")
+		}
+	}
+}
+
+func TestLimiter(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		cores  float64
+		p50    float64 // µs
+		serial bool
+		csw    float64
+		want   string
+	}{
+		{"one busy processor is all that a serial loop can use", 0.95, 100, true, 0, "cpu"},
+		{"all processors", 0.95 * cpus(), 100, false, 0, "cpu"},
+		{"woken up for each reply", 0.6, 100, true, 2, "waiting (wake-up)"},
+		{"idle", 0.05, 5000, true, 2, "waiting"},
+		{"the founding puzzle: 24.9 messages a second", 0.02, 40_200, true, 2, "WAITING: 40 ms on an idle processor looks like Nagle x delayed ACK; head and body written in two writes?"},
+		{"the same elsewhere", 0.02, 200_000, true, 2, "WAITING: 200 ms on an idle processor looks like Nagle x delayed ACK; head and body written in two writes?"},
+		{"40 ms of work are no stall", 0.8, 40_000, true, 0.5, "waiting"},
+		{"51 ms are something else", 0.02, 51_000, true, 2, "waiting"},
+	} {
+		row := Test{
+			Runs:    []Run{{Seconds: 1, Client: Cost{CPU: tt.cores / 2}, Server: &Cost{CPU: tt.cores / 2}}},
+			Summary: Summary{Latency: Latency{P50: tt.p50}, PerOp: &PerOp{Switches: tt.csw}},
+		}
+		if got := limiter(&row, &Spec{Serial: tt.serial}); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	if got := limiter(&Test{Runs: []Run{{Seconds: 1}}}, &Spec{}); !strings.HasPrefix(got, "unknown") {
+		t.Errorf("a server elsewhere: got %q", got)
+	}
+}
+
+func TestReasons(t *testing.T) {
+	runs := []Run{{Reasons: []string{"a"}}, {Reasons: []string{"a", "b"}}, {Reasons: []string{"a"}}, {}, {Reasons: []string{"a"}}}
+	want := []string{"runs 1-3, 5: a", "run 2: b"}
+	if got := reasonsOf(runs); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := reasonsOf(runs[:1]); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("one run: got %q", got)
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	row := func(v Verdict) []Test { return []Test{{Verdict: Valid}, {Verdict: v}} }
+	failed, void := []Check{{}}, []Check{{Void: true}}
+	for _, tt := range []struct {
+		name       string
+		r          Results
+		regression bool
+		want       int
+	}{
+		{"nothing", Results{}, false, ExitOK},
+		{"disturbed rows that agree", Results{Tests: row(Disturbed)}, false, ExitOK},
+		{"invalid", Results{Tests: row(Invalid)}, false, ExitInvalid},
+		{"the generator's fault", Results{Tests: row(Generator)}, false, ExitInvalid},
+		{"a threshold", Results{Tests: row(Invalid), Require: failed}, false, ExitThreshold},
+		{"a threshold on a row that cannot be believed", Results{Tests: row(Valid), Require: void}, false, ExitInvalid},
+		{"a regression", Results{Tests: row(Invalid)}, true, ExitRegression},
+		{"wrong replies are worse than all else", Results{Tests: row(Wrong), Require: failed}, true, ExitWrong},
+	} {
+		if got := ExitCode(&tt.r, tt.regression); got != tt.want {
+			t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)
+		}
+		Conclude(&tt.r, tt.want)
+		if tt.r.Verdict == "" {
+			t.Errorf("%s: no verdict", tt.name)
+		}
+	}
+}

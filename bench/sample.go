@@ -1,0 +1,108 @@
+package bench
+
+import "time"
+
+// A Sampler reads what processes and the machine have used so far. Its zero
+// knowledge is an error: rows then lack the figures.
+type Sampler interface {
+	// Process returns what a process has used since it began.
+	Process(pid int) (Usage, error)
+	// Machine returns what all processors have done since the boot.
+	Machine() (Load, error)
+}
+
+// Usage is what a process has used since it began.
+type Usage struct {
+	CPU      time.Duration // user and system, all threads
+	Reads    int64         // system calls that read: files, sockets, pipes
+	Writes   int64
+	Switches int64 // context switches, all threads that are alive
+}
+
+// Load is what all processors together have done since the boot.
+type Load struct {
+	Busy     time.Duration // not idle, steal left out
+	Steal    time.Duration // what the hypervisor gave to others
+	Pressure time.Duration // time in which at least one task waited for a processor; -1: not known
+	CPUs     int
+}
+
+// sample is one look at all that a run is charged for.
+type sample struct {
+	at      time.Time
+	client  Usage
+	server  Usage
+	others  Usage
+	machine Load
+	okOwn   bool // client, server and others were read
+	okAll   bool // and machine
+	serving bool // there is a server process that could be read
+}
+
+func (m *Meter) sample() sample { return takeSample(m.sampler, m.servers, m.others) }
+
+// takeSample looks at this process, the servers and other processes of ours.
+func takeSample(s Sampler, servers, others []int) sample {
+	x := sample{at: time.Now(), okOwn: true, serving: len(servers) > 0}
+	if s == nil {
+		return sample{at: x.at}
+	}
+	read := func(pid int) (u Usage) {
+		u, err := s.Process(pid)
+		x.okOwn = x.okOwn && err == nil
+		return u
+	}
+	x.client = read(self)
+	for _, pid := range servers {
+		x.server = x.server.plus(read(pid))
+	}
+	for _, pid := range others {
+		x.others = x.others.plus(read(pid))
+	}
+	load, err := s.Machine()
+	x.machine, x.okAll = load, err == nil && x.okOwn
+	return x
+}
+
+func (u Usage) plus(o Usage) Usage {
+	return Usage{u.CPU + o.CPU, u.Reads + o.Reads, u.Writes + o.Writes, u.Switches + o.Switches}
+}
+
+func (u Usage) minus(o Usage) Usage {
+	return Usage{u.CPU - o.CPU, u.Reads - o.Reads, u.Writes - o.Writes, u.Switches - o.Switches}
+}
+
+func (u Usage) cost() Cost {
+	return Cost{CPU: u.CPU.Seconds(), Reads: u.Reads, Writes: u.Writes, Switches: u.Switches}
+}
+
+// charge fills in what the run cost.
+func (m *Meter) charge(r *Run) {
+	if !m.before.okOwn || !m.after.okOwn {
+		return
+	}
+	r.Client = m.after.client.minus(m.before.client).cost()
+	if m.before.serving {
+		c := m.after.server.minus(m.before.server).cost()
+		r.Server = &c
+	}
+}
+
+// strangers is what others did to the machine between two samples, as shares of
+// all its processors (foreign, steal) and of the time (pressure). ok is false
+// when that is not known.
+func strangers(a, b sample) (foreign, steal, pressure float64, ok bool) {
+	wall := b.at.Sub(a.at)
+	if !a.okAll || !b.okAll || wall <= 0 || b.machine.CPUs == 0 {
+		return 0, 0, 0, false
+	}
+	own := b.client.CPU + b.server.CPU + b.others.CPU - a.client.CPU - a.server.CPU - a.others.CPU
+	all := float64(wall) * float64(b.machine.CPUs)
+	foreign = max(0, float64(b.machine.Busy-a.machine.Busy-own)/all)
+	steal = max(0, float64(b.machine.Steal-a.machine.Steal)/all)
+	pressure = -1
+	if a.machine.Pressure >= 0 && b.machine.Pressure >= 0 {
+		pressure = float64(b.machine.Pressure-a.machine.Pressure) / float64(wall)
+	}
+	return foreign, steal, pressure, true
+}

@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/procfs"
+)
+
+// tick is the unit of CPU time in /proc/stat on every architecture that Go has.
+const tick = 10 * time.Millisecond
+
+// proc is the Sampler of Linux.
+type proc struct{ fs procfs.FS }
+
+// NewSampler returns the Sampler of this system.
+func NewSampler() (Sampler, error) {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	return &proc{fs}, nil
+}
+
+// Process adds up the threads: the CPU time of /proc/PID/stat has steps of 10 ms,
+// that of a thread's schedstat one of 1 ns, and a run may be shorter than ten
+// steps. A thread that has ended is lost, but the runtime of Go keeps its own.
+func (p *proc) Process(pid int) (Usage, error) {
+	var u Usage
+	pr, err := p.fs.Proc(pid)
+	if err != nil {
+		return u, err
+	}
+	io, err := pr.IO()
+	if err != nil {
+		return u, err
+	}
+	u.Reads, u.Writes = int64(io.SyscR), int64(io.SyscW)
+	tasks, err := os.ReadDir(filepath.Join(procfs.DefaultMountPoint, strconv.Itoa(pid), "task"))
+	if err != nil {
+		return u, err
+	}
+	for _, t := range tasks {
+		tid, err := strconv.Atoi(t.Name())
+		if err != nil {
+			continue
+		}
+		thread, err := pr.Thread(tid)
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		if s, err := thread.Schedstat(); err == nil {
+			u.CPU += time.Duration(s.RunningNanoseconds)
+		}
+		if s, err := thread.NewStatus(); err == nil {
+			u.Switches += int64(s.VoluntaryCtxtSwitches + s.NonVoluntaryCtxtSwitches)
+		}
+	}
+	if u.CPU == 0 { // a kernel without schedstat
+		if s, err := pr.Stat(); err == nil {
+			u.CPU = time.Duration(s.UTime+s.STime) * tick
+		}
+	}
+	return u, nil
+}
+
+func (p *proc) Machine() (Load, error) {
+	s, err := p.fs.Stat()
+	if err != nil {
+		return Load{}, err
+	}
+	c := s.CPUTotal
+	seconds := func(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
+	l := Load{
+		Busy:     seconds(c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ),
+		Steal:    seconds(c.Steal),
+		Pressure: -1,
+		CPUs:     len(s.CPU),
+	}
+	if psi, err := p.fs.PSIStatsForResource("cpu"); err == nil && psi.Some != nil {
+		l.Pressure = time.Duration(psi.Some.Total) * time.Microsecond
+	}
+	return l, nil
+}

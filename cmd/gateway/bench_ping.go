@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"soapway/bench"
+	"soapway/internal/app"
+)
+
+// pingFlags are the flags of ping.
+type pingFlags struct {
+	combos, soap, via, conn string
+	size                    int
+	ladder, nagle           bool
+	count                   string
+	faults                  bench.Faults
+}
+
+// ladderSizes are the sizes of --ladder; the last is the longest that a length of
+// two octets can count.
+var ladderSizes = []int{bench.PingSize, 1500, 8 << 10, 32 << 10, 65_535}
+
+func (c *cli) benchPing(f *benchFlags) *cobra.Command {
+	p := &pingFlags{}
+	cmd := &cobra.Command{
+		Use:   "ping",
+		Short: "SOAP messages a second, one after the other, by sender and binder",
+		Long: `Sends a SOAP message of 225 octets, waits for its reply, looks at it, sends the
+next: the founding measurement. Sender and binder are processes of their own. The
+rows are the five combinations of the founding table and net/http as a
+yardstick:
+
+  hh  the gateway's client  - the gateway's HTTP listener
+  hr  the gateway's client  - an HTTP listener by hand
+  rh  an HTTP client by hand - the gateway's HTTP listener
+  rr  an HTTP client by hand - an HTTP listener by hand
+  ff  framed TCP            - the gateway's framed listener
+  nn  net/http              - net/http
+
+--via gateway puts a gateway between the two; --via both shows each row without
+and with it and what it takes (tax).`,
+		Args: c.benchArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			j, err := c.pingJob(f, p)
+			if err != nil {
+				return err
+			}
+			return c.runBench(cmd, f, j)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&p.combos, "combo", "all", "`combinations`, such as hh,ff")
+	fl.StringVar(&p.soap, "soap", "1.1", "`version` of SOAP")
+	fl.StringVar(&p.via, "via", "direct", "`way`: direct, gateway or both")
+	fl.StringVar(&p.conn, "conn", "per-thread", "`connections`: per-thread or fresh, one for each message")
+	fl.IntVar(&p.size, "size", bench.PingSize, "`octets` of a message")
+	fl.BoolVar(&p.ladder, "ladder", false, "sizes of 225 octets, 1.5, 8, 32 and 64 KiB less one octet")
+	fl.StringVar(&p.count, "count", "1000", "`messages` of a run, several as 10,100,1000")
+	fl.BoolVar(&p.nagle, "nagle", false, "head and body in two writes without TCP_NODELAY: what the stall detector must find")
+	faultFlags(fl, &p.faults)
+	for _, name := range []string{"pause", "wrong-every", "cap"} {
+		_ = fl.MarkHidden(name) // of a flag that is there
+	}
+	return cmd
+}
+
+// pingJob makes sense of the flags of ping.
+func (c *cli) pingJob(f *benchFlags, p *pingFlags) (benchJob, error) {
+	j := benchJob{name: "ping", limits: bench.LimitSet{Floor: true}}
+	combos, err := chooseCombos(p.combos)
+	if err != nil {
+		return j, err
+	}
+	version, err := parseVersion(p.soap)
+	if err != nil {
+		return j, &usageError{fmt.Sprintf("bench: --soap %.20q is not 1.1 or 1.2", p.soap), ""}
+	}
+	counts, err := parseCounts(p.count)
+	if err != nil {
+		return j, err
+	}
+	if !slices.Contains([]string{"direct", "gateway", "both"}, p.via) {
+		return j, &usageError{fmt.Sprintf("bench: --via %.20q is not direct, gateway or both", p.via), ""}
+	}
+	if p.conn != "per-thread" && p.conn != "fresh" {
+		return j, &usageError{fmt.Sprintf("bench: --conn %.20q is not per-thread or fresh", p.conn), ""}
+	}
+	sizes := []int{p.size}
+	if p.ladder {
+		sizes = ladderSizes
+	}
+	for _, size := range sizes {
+		if _, err := bench.NewPing(version, size); err != nil {
+			return j, &usageError{err.Error(), ""}
+		}
+	}
+	j.build = func(_ context.Context, e *benchEnv) (rows []bench.Scenario, err error) {
+		for _, combo := range combos {
+			for _, size := range sizes {
+				for _, count := range counts {
+					o := bench.PingOptions{
+						EchoOptions: bench.EchoOptions{
+							Lab: e.lab, Product: dialProduct, Combo: combo, Version: version, Size: size,
+							Nagle: p.nagle, Faults: p.faults,
+						},
+						Count: count, Duration: f.duration, Fresh: p.conn == "fresh", Limits: e.limits,
+						Suffix: suffix(len(sizes) > 1, size) + suffix(len(counts) > 1, count),
+					}
+					if p.nagle {
+						o.Count = min(o.Count, 50) // of 40 ms each
+					}
+					if p.via != "gateway" {
+						rows = append(rows, bench.NewPings(o))
+					}
+					if p.via != "direct" {
+						o.Via = true
+						o.Suffix += "+gw"
+						rows = append(rows, bench.NewPings(o))
+					}
+				}
+			}
+		}
+		return rows, nil
+	}
+	return j, nil
+}
+
+// suffix tells rows of one combination apart, where there are several.
+func suffix(several bool, n int) string {
+	if !several {
+		return ""
+	}
+	return "/" + strconv.Itoa(n)
+}
+
+func chooseCombos(list string) ([]bench.Combo, error) {
+	var codes []string
+	if list != "all" {
+		codes = strings.Split(list, ",")
+	}
+	combos, err := bench.Combos(codes...)
+	if err != nil {
+		return nil, &usageError{err.Error(), "they are hh, hr, rh, rr, ff, nn, or all"}
+	}
+	return combos, nil
+}
+
+// parseCounts reads 10,100,1000.
+func parseCounts(list string) (counts []int, err error) {
+	for _, s := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > 1_000_000_000 {
+			return nil, &usageError{fmt.Sprintf("bench: --count %.40q is not a number of messages", list), "such as 1000 or 10,100,1000"}
+		}
+		counts = append(counts, n)
+	}
+	return counts, nil
+}
+
+// productCaller is the gateway's own client as the bench calls it.
+type productCaller struct{ *app.Sender }
+
+func dialProduct(_ context.Context, t bench.Target) (bench.Caller, error) {
+	s, err := app.NewSender(t.URL(), t.ContentType, t.Wait())
+	if err != nil {
+		return nil, err
+	}
+	return productCaller{s}, nil
+}
+
+func (p productCaller) Call(ctx context.Context, message []byte) ([]byte, error) {
+	return p.Send(ctx, message)
+}
+
+func (p productCaller) Close() error {
+	p.Sender.Close()
+	return nil
+}
