@@ -205,6 +205,7 @@ func (q *Queue) end(d *destState, it *item) {
 		delete(q.byID, it.key)
 	}
 	it.route.forget(it)
+	it.route.log.drop()
 	it.bare()
 	if d != nil {
 		d.recall(it)
@@ -213,23 +214,6 @@ func (q *Queue) end(d *destState, it *item) {
 	} else if it.route.dest != nil {
 		it.route.dest.poke()
 	}
-	q.compact()
-}
-
-// compact frees the places of finished items once they are the larger part.
-func (q *Queue) compact() {
-	q.dropped++
-	if q.dropped < 1024 || q.dropped*2 < len(q.log) {
-		return
-	}
-	live := q.log[:0]
-	for _, it := range q.log {
-		if it.where != gone {
-			live = append(live, it)
-		}
-	}
-	clear(q.log[len(live):])
-	q.log, q.dropped = live, 0
 }
 
 // remove takes a finished message out of the store. That it comes back after a

@@ -177,7 +177,11 @@ func (q *Queue) readClock() (*evidence, error) {
 func (q *Queue) settleClock(e *evidence) {
 	c := &q.clock
 	c.calm = 0
-	if len(q.log) == q.dropped {
+	waiting := 0
+	for _, r := range q.routes {
+		waiting += r.waiting
+	}
+	if waiting == 0 {
 		return // nothing could expire
 	}
 	now := c.now()

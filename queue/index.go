@@ -70,14 +70,15 @@ type routeState struct {
 	ready   fifo    // due, in the order of acceptance as far as retries allow
 	delayed dueHeap // by due
 	ages    fifo    // all, in the order of acceptance; finished ones are skipped lazily
+	log     itemLog // all, by seq
+	letters idList  // the dead letters
 	lanes   map[string]*lane
-	held    bool  // no lane moves: the log is being read, and what goes first may come last
-	stopped int   // lanes that stand still for a dead letter
-	waiting int   // items not gone
-	retried int   // of these, with at least one attempt charged
-	flying  int   // of these, in flight
-	bytes   int64 // of bodies of the items not gone
-	dead    int
+	held    bool     // no lane moves: the log is being read, and what goes first may come last
+	stopped int      // lanes that stand still for a dead letter
+	waiting int      // items not gone
+	retried int      // of these, with at least one attempt charged
+	flying  int      // of these, in flight
+	bytes   int64    // of bodies of the items not gone
 	coming  quantity // accepted or being committed, and not yet part of the index
 	last    string   // reason of the last failed attempt
 }
@@ -90,6 +91,7 @@ func (r *routeState) add(it *item, key string) {
 		r.retried++
 	}
 	r.ages.push(it)
+	r.log.push(it)
 	if key != "" {
 		r.join(it, r.lane(key))
 		return

@@ -2,11 +2,7 @@ package queue
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -99,16 +95,10 @@ type Filter struct {
 	Limit     int       // default 100, at most 1000
 }
 
-const (
-	defaultPage = 100
-	maxPage     = 1000
-)
-
-// burial is the index of the dead letters.
+// burial is the index of the dead letters. Those of a route stand in
+// routeState.letters too.
 type burial struct {
-	byID   map[string]*deadEntry
-	sorted []string // ids; good unless dirty
-	dirty  bool
+	byID map[string]*deadEntry
 }
 
 type deadEntry struct {
@@ -124,8 +114,7 @@ func (q *Queue) bury(d *DeadLetter, size int64) {
 	}
 	r := q.route(d.Route)
 	if old := q.buried.byID[d.ID]; old == nil {
-		r.dead++
-		q.buried.dirty = true
+		r.letters.add(d.ID)
 	} else if old.Stops {
 		r.start(r.lane(old.Lane), d.ID)
 	}
@@ -146,26 +135,12 @@ func (q *Queue) bury(d *DeadLetter, size int64) {
 func (q *Queue) exhume(id string) {
 	if e := q.buried.byID[id]; e != nil {
 		r := q.routes[e.Route]
-		r.dead--
+		r.letters.remove(id)
 		delete(q.buried.byID, id)
-		q.buried.dirty = true
 		if e.Stops {
 			r.start(r.lane(e.Lane), id)
 		}
 	}
-}
-
-// ids returns the ids of the dead letters in order.
-func (b *burial) ids() []string {
-	if b.dirty {
-		b.sorted = b.sorted[:0]
-		for id := range b.byID {
-			b.sorted = append(b.sorted, id)
-		}
-		slices.Sort(b.sorted)
-		b.dirty = false
-	}
-	return b.sorted
 }
 
 // Stats returns the counts of every route that has messages or is configured,
@@ -176,14 +151,14 @@ func (q *Queue) Stats() []RouteStats {
 	stats := make([]RouteStats, 0, len(q.routes))
 	for _, r := range q.routes {
 		s := RouteStats{
-			Route: r.name, Dead: r.dead, InFlight: r.flying, Bytes: r.bytes,
+			Route: r.name, Dead: r.letters.len(), InFlight: r.flying, Bytes: r.bytes,
 			Paused: r.paused, Stopped: r.stopped, IDs: q.ids.count(r.name), LastError: r.last, Loading: !q.loaded,
 		}
 		if it := r.oldest(); it != nil {
 			s.Oldest = q.clock.time(it.accepted)
 		}
 		switch d := r.dest; {
-		case d == nil && r.waiting+r.dead == 0:
+		case d == nil && r.waiting+r.letters.len() == 0:
 			continue
 		case d == nil:
 			s.Orphaned = r.waiting
@@ -219,119 +194,6 @@ func (q *Queue) Waiting() int {
 		n += r.waiting
 	}
 	return n
-}
-
-// List returns a page of the messages that f selects: those that wait in the
-// order of acceptance, then the dead letters by id. next continues behind the
-// page; it is empty behind the last.
-func (q *Queue) List(f Filter) (page []Entry, next string, err error) {
-	limit := f.Limit
-	if limit <= 0 {
-		limit = defaultPage
-	}
-	limit = min(limit, maxPage)
-	seq, deadAfter, err := cursor(f.After)
-	if err != nil {
-		return nil, "", err
-	}
-	if f.State == StateDelivered {
-		return q.listDelivered(f, seq+1, limit)
-	}
-
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if f.State != StateDead && deadAfter == "" {
-		at, _ := slices.BinarySearchFunc(q.log, seq+1, func(it *item, seq uint64) int { return cmp.Compare(it.seq, seq) })
-		for _, it := range q.log[at:] {
-			if it.where == gone || f.Route != "" && it.route.name != f.Route {
-				continue
-			}
-			e := q.entry(it)
-			if !f.selects(&e) {
-				continue
-			}
-			if len(page) == limit {
-				return page, next, nil
-			}
-			page = append(page, e)
-			next = "w" + strconv.FormatUint(it.seq, 10)
-		}
-	}
-	if f.State == "" || f.State == StateDead {
-		ids := q.buried.ids()
-		at, found := slices.BinarySearch(ids, deadAfter)
-		if found {
-			at++
-		}
-		for _, id := range ids[at:] {
-			e := q.buried.byID[id].Entry
-			if !f.selects(&e) {
-				continue
-			}
-			if len(page) == limit {
-				return page, next, nil
-			}
-			page = append(page, e)
-			next = "d" + id
-		}
-	}
-	return page, "", nil
-}
-
-// ErrCursor: Filter.After is not what a List has returned.
-var ErrCursor = errors.New("queue: cursor is none of ours")
-
-// cursor takes Filter.After apart.
-func cursor(after string) (seq uint64, dead string, err error) {
-	kind, rest := "", ""
-	if after != "" {
-		kind, rest = after[:1], after[1:]
-	}
-	switch kind {
-	case "":
-		return 0, "", nil
-	case "d":
-		return 0, rest, nil
-	case "w", "k":
-		if seq, err = strconv.ParseUint(rest, 10, 63); err == nil {
-			return seq, "", nil
-		}
-	}
-	return 0, "", fmt.Errorf("%w: %.40q", ErrCursor, after)
-}
-
-func (f *Filter) selects(e *Entry) bool {
-	return (f.Route == "" || e.Route == f.Route) &&
-		(f.State == "" || e.State == f.State) &&
-		(f.Operation == "" || e.Operation == f.Operation) &&
-		(f.Since.IsZero() || !e.Accepted.Before(f.Since)) &&
-		(f.Text == "" || strings.Contains(e.ID, f.Text) || strings.Contains(e.Lane, f.Text) ||
-			strings.Contains(e.Reason, f.Text) || strings.Contains(e.Text, f.Text))
-}
-
-func (q *Queue) entry(it *item) Entry {
-	e := Entry{
-		ID: it.id(), Route: it.route.name, Operation: it.op.Value(), State: StatePending, InFlight: it.where == inFlight,
-		Accepted: q.clock.time(it.accepted), Size: int64(it.size), Attempts: it.attempts(),
-	}
-	if due := it.due(); due != 0 {
-		e.NextAttempt = q.clock.time(due)
-	}
-	if it.lane != nil {
-		e.Lane, e.WaitsFor = it.lane.key, it.waitsFor()
-	}
-	if h := it.history(); len(h) > 0 {
-		e.Reason = h[len(h)-1].Reason
-	}
-	switch d := it.route.dest; {
-	case d == nil:
-		e.State = StateOrphaned
-	case e.Attempts > 0:
-		e.Destination, e.State = d.cfg.Name, StateRetrying
-	default:
-		e.Destination = d.cfg.Name
-	}
-	return e
 }
 
 // Get returns all of one message. ErrNotFound.

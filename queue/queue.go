@@ -29,15 +29,13 @@ type Queue struct {
 	store Store
 	deliv Deliverer
 
-	mu      sync.Mutex
-	routes  map[string]*routeState
-	dests   map[string]*destState
-	byID    map[idKey]*item
-	log     []*item     // by seq, finished ones included until compacted
-	dropped int         // finished items in log
-	buried  burial      // dead letters
-	hot     int64       // octets of bodies kept in memory
-	early   []earlyItem // accepted while the index is being rebuilt
+	mu     sync.Mutex
+	routes map[string]*routeState
+	dests  map[string]*destState
+	byID   map[idKey]*item
+	buried burial      // dead letters
+	hot    int64       // octets of bodies kept in memory
+	early  []earlyItem // accepted while the index is being rebuilt
 	// inHand are the messages that a Replay or a Move puts elsewhere, and those that
 	// an Import brings. They are held until the old place is empty, or until the
 	// import is remembered.
@@ -244,7 +242,6 @@ func (q *Queue) item(seq uint64, m *Message, size int64) *item {
 // insert makes an item part of the index.
 func (q *Queue) insert(it *item, lane string) {
 	q.byID[it.key] = it
-	q.log = append(q.log, it)
 	it.route.add(it, lane)
 	if d := it.route.dest; d != nil && !d.asleep() {
 		d.poke()
@@ -415,7 +412,9 @@ func (q *Queue) Load(ctx context.Context) error {
 		q.insert(it.item, it.lane)
 	}
 	q.early = nil
-	follow.settle(q.log)
+	for _, r := range q.routes {
+		follow.settle(r.log.after(0))
+	}
 	q.settleClock(clock)
 	q.loaded = true
 	close(q.complete)
