@@ -3,6 +3,7 @@ package proxy
 import (
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -36,5 +37,26 @@ func TestNewID(t *testing.T) {
 			}
 			seen[s], tails[s[19:]] = true, true
 		}
+	}
+}
+
+func TestNewIDAllocs(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() { newID() }); n > 1 {
+		t.Errorf("an id allocates %v times, want 1", n)
+	}
+}
+
+// The parts of an id are where RFC 9562 §5.7 has them, and a clock that steps back
+// changes nothing about their order.
+func TestIDSource(t *testing.T) {
+	var s idSource
+	now := time.UnixMilli(0x0123456789ab).Add(999999)
+	first := s.next(now)
+	if want := "01234567-89ab-7f42-"; first[:19] != want {
+		t.Errorf("got %s, want it to begin with %s", first, want)
+	}
+	back := s.next(now.Add(-time.Hour))
+	if want := "01234567-89ab-7f43-"; back[:19] != want {
+		t.Errorf("an hour earlier: got %s, want it to begin with %s", back, want)
 	}
 }
