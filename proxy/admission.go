@@ -19,6 +19,7 @@ func (c *call) enter(r *route) error {
 	if c.entered || r.Guard == nil {
 		return nil
 	}
+	c.waits() // a password takes its time
 	name, open, denial := r.Guard.Enter(c.asked())
 	if denial != nil {
 		c.route = r
@@ -39,7 +40,11 @@ func (c *call) screen() error {
 		if !r.takesHead(&c.cand.head) {
 			continue
 		}
-		if r.Guard == nil || r.Guard.Screen(c.asked()) == nil {
+		if r.Guard == nil {
+			return nil
+		}
+		c.waits()
+		if r.Guard.Screen(c.asked()) == nil {
 			return nil
 		}
 		if refusing == nil {

@@ -19,7 +19,7 @@ type tries struct {
 	again  bool
 	key    uint64
 	keyed  bool
-	cancel context.CancelCauseFunc // of the try under way, nil if there is none
+	cancel context.CancelCauseFunc // of the try under way, if it has a context of its own
 	resp   *Response
 	place  *Places // to give back; nil if none was taken
 }
@@ -64,8 +64,8 @@ func (t *tries) pick(b *backend) int {
 	return i
 }
 
-// end closes the response, ends the context of the try under way and gives the
-// place at the backend back.
+// end closes the response, which ends the try under way, and gives the place at
+// the backend back.
 func (t *tries) end() {
 	if t.resp != nil && t.resp.Body != nil {
 		t.resp.Body.Close()
@@ -142,14 +142,15 @@ func (c *call) blame(err error) error {
 	return err
 }
 
-// try makes one try at node i. On success the response and its context stay
-// open until tries.end.
+// try makes one try at node i. On success the response stays open until tries.end.
 func (c *call) try(b *backend, i int, req *Request) (*Response, error) {
 	c.attempts++
 	c.node = b.Nodes[i].Name()
 	began := time.Now()
-	ctx, cancel := context.WithCancelCause(c.ctx)
+	ctx := c.ctx
+	var cancel context.CancelCauseFunc
 	if !c.until.IsZero() {
+		ctx, cancel = context.WithCancelCause(ctx)
 		held := time.AfterFunc(time.Until(c.until), func() { cancel(errHeld) })
 		defer held.Stop()
 	}
@@ -163,7 +164,9 @@ func (c *call) try(b *backend, i int, req *Request) (*Response, error) {
 		Duration: time.Since(began),
 	}
 	if err != nil {
-		cancel(errDone)
+		if cancel != nil {
+			cancel(errDone)
+		}
 		var sent *SendError
 		if !errors.As(err, &sent) {
 			sent = &SendError{Class: Maybe, Err: err}
@@ -188,13 +191,15 @@ func (c *call) request() *Request {
 	req := &Request{
 		ID: c.ex.ID, Method: c.ex.Method,
 		Query: c.target.query, HasQuery: c.target.hasQuery,
-		Header: c.fields(),
-		Body:   c.msg.open, Length: c.msg.length, Once: c.msg.stream != nil,
+		Once:      c.msg.stream != nil,
 		Version:   c.outgoing(),
 		Multipart: c.ct.IsMultipart(), Timeouts: Timeouts{Connect: b.Connect, Answer: b.Answer},
 	}
-	req.Header[messageID] = []string{c.ex.ID}
-	b.addOwn(req.Header)
+	if !c.ex.Framed || !b.bare {
+		req.Header = c.fields()
+		req.Header[messageID] = []string{c.ex.ID}
+		b.addOwn(req.Header)
+	}
 	if b.HostClient {
 		req.Host = c.fwd.host
 	}

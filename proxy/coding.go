@@ -140,9 +140,15 @@ type body struct {
 }
 
 func newBody(r io.Reader, c coding, lim Limits) *body {
-	b := &body{wire: wire{r: r}, coding: c}
-	b.limit(lim)
+	b := new(body)
+	b.open(r, c, lim)
 	return b
+}
+
+// open makes b, which is new, the body that r gives.
+func (b *body) open(r io.Reader, c coding, lim Limits) {
+	b.wire.r, b.coding = r, c
+	b.limit(lim)
 }
 
 // limit changes the limits of a body that may have been read in part.
@@ -201,7 +207,7 @@ func (b *body) read(p []byte) (int, error) {
 		return b.wire.Read(p)
 	}
 	if b.dec == nil {
-		if err := b.open(); err != nil {
+		if err := b.decode(); err != nil {
 			return 0, err
 		}
 	}
@@ -225,7 +231,8 @@ var (
 	bufReaders  sync.Pool // of *bufio.Reader
 )
 
-func (b *body) open() error {
+// decode makes the decoder.
+func (b *body) decode() error {
 	switch b.coding {
 	case codingGzip:
 		b.buffer()

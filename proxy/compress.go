@@ -47,6 +47,7 @@ func (c *call) packed(b *backend, i int, req *Request) (*Request, error) {
 		return req, nil
 	}
 	out := *req
+	out.Data = nil
 	out.Header = maps.Clone(req.Header)
 	out.Header["Content-Encoding"] = []string{b.Compress.String()}
 	for k := range out.Header {

@@ -56,6 +56,18 @@ type Exchange struct {
 
 	// Length is the number of octets of Body, -1 if it is not known (chunked).
 	Length int64
+
+	// Waits is told once, by the goroutine that serves the exchange, before that
+	// waits for anybody but the caller; an exchange that never does, as one with a
+	// node inside the process, may be over without a word. It may be nil.
+	Waits Waiter
+}
+
+// Waiter is how a listener that serves many exchanges one after the other learns
+// that one of them takes its time: it goes on with the next one elsewhere.
+type Waiter interface {
+	// Wait returns at once; Exchange.Body has kept its octets.
+	Wait()
 }
 
 // Reply is the answer of an exchange. The listener writes it and then calls

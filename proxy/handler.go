@@ -1,10 +1,10 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -82,6 +82,9 @@ func (c *call) serve() (*Reply, error) {
 	if err := c.read(); err != nil {
 		return nil, err
 	}
+	if !c.route.prompt {
+		c.waits()
+	}
 	if err := c.checkOperation(); err != nil {
 		return nil, err
 	}
@@ -155,7 +158,16 @@ type call struct {
 	node     string       // of the last try
 	codec    atomic.Int64 // octets checked; a stream adds to it while it passes
 	asIs     atomic.Bool  // a signature forbade normalization; a stream may tell late
-	closed   sync.Once
+
+	status int     // of the reply
+	inner  func()  // its own Close
+	buf    *buffer // what it lies in; nil if the garbage collector owns that
+	closed atomic.Bool
+
+	// Room for what most exchanges need once, in one piece of memory.
+	srcRoom   body
+	answering answer
+	out       bytes.Reader
 }
 
 func (c *call) begin() {
@@ -258,10 +270,22 @@ func (c *call) checkHead() error {
 	return nil
 }
 
+// waits tells the listener that the exchange is about to wait.
+func (c *call) waits() {
+	if w := c.ex.Waits; w != nil {
+		c.ex.Waits = nil
+		w.Wait()
+	}
+}
+
 // close lets go of everything that the exchange holds.
 func (c *call) close() {
 	c.tries.end()
 	c.msg.close()
+	if c.buf != nil {
+		c.buf.release()
+		c.buf = nil
+	}
 	c.leave()
 	c.letGo()
 }
@@ -277,22 +301,27 @@ func (c *call) letGo() {
 // finishOnClose makes the reply's Close, which the listener calls once the
 // reply is written, release everything and report the exchange.
 func (c *call) finishOnClose(r *Reply) {
-	status := r.Status
-	r.Cut = func(err error) {
-		if c.logged == nil {
-			c.outcome, c.logged = OutcomeCancelled, &goneError{context.Cause(c.ctx), err}
-		}
+	c.status, c.inner = r.Status, r.Close
+	r.Cut, r.Close = c.cutShort, c.finish
+}
+
+// cutShort is the Cut of the reply.
+func (c *call) cutShort(err error) {
+	if c.logged == nil {
+		c.outcome, c.logged = OutcomeCancelled, &goneError{context.Cause(c.ctx), err}
 	}
-	inner := r.Close
-	r.Close = func() {
-		c.closed.Do(func() {
-			if inner != nil {
-				inner()
-			}
-			c.close()
-			c.report(status)
-		})
+}
+
+// finish is the Close of the reply.
+func (c *call) finish() {
+	if !c.closed.CompareAndSwap(false, true) {
+		return
 	}
+	if c.inner != nil {
+		c.inner()
+	}
+	c.close()
+	c.report(c.status)
 }
 
 // operation is the name that metrics may carry: only one that the description of

@@ -36,7 +36,7 @@ func (c *call) lateOptions(node string) soapcodec.Options {
 // address. The head is decoded once more for it: which node it is, and which
 // attempt, is not known before.
 func (c *call) fill(req *Request, node string) error {
-	req.Body, req.Length = c.msg.open, c.msg.length
+	req.Body, req.Data, req.Length = c.msg.open, c.msg.whole(), c.msg.length
 	if c.route.late() && c.ct.IsMultipart() {
 		return c.fillPackage(req, c.lateOptions(node))
 	}
@@ -44,6 +44,7 @@ func (c *call) fill(req *Request, node string) error {
 		return nil
 	}
 	opt := c.lateOptions(node)
+	req.Data = nil
 	if c.msg.stream != nil {
 		req.Length = -1
 		most := c.route.limits.held(c.route.limits.Buffer)

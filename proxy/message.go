@@ -32,6 +32,14 @@ func (m *message) open() (io.ReadCloser, error) {
 	return &memoryReader{data: m.data, buf: m.buf}, nil
 }
 
+// whole is the message where it is in memory, else nil.
+func (m *message) whole() []byte {
+	if m.stream != nil || m.file != nil {
+		return nil
+	}
+	return m.data
+}
+
 // again reports whether the body can be opened for a try at one more node.
 func (m *message) again() bool { return !m.bound && (m.stream == nil || m.stream.untouched()) }
 

@@ -41,13 +41,19 @@ type Request struct {
 	Host string
 
 	// Header has the complete end-to-end fields, SOAPAction under that
-	// spelling. HTTP nodes write them; framed nodes ignore them.
+	// spelling. HTTP nodes write them; framed nodes ignore them. It is nil where
+	// the message came in a frame and no node of the backend speaks HTTP.
 	Header http.Header
 
 	// Body opens a fresh reader for each try. It may be called again after the
 	// reader before was closed; a streaming body can be opened until its first
 	// octet was read, then Body returns ErrBodyUsed.
 	Body func() (io.ReadCloser, error)
+
+	// Data is what Body reads, where that is in memory as a whole; else nil. It
+	// must not be changed, and stays until the exchange is over: an answer may lie
+	// in it.
+	Data []byte
 
 	// Length is the number of octets of Body; -1 = unknown: HTTP sends chunked.
 	// Framed nodes are always given a known length.
@@ -86,6 +92,10 @@ type Response struct {
 	// than Timeouts.Answer in a *SendError with Timeout, or in
 	// os.ErrDeadlineExceeded. nil = empty.
 	Body io.ReadCloser
+
+	// Data is what Body reads, where that is in memory as a whole, and stays there
+	// until the exchange is over whether Body is closed or not; else nil.
+	Data []byte
 
 	// Length is the number of octets of Body, -1 if it is not known.
 	Length int64
@@ -155,8 +165,9 @@ func (e *SendError) Unwrap() error { return e.Err }
 // framed TCP and the built-ins.
 type Node interface {
 	// Send makes one try. It returns when the head of the answer is there, or
-	// a *SendError. When ctx ends, at any time until the response body is
-	// closed, the try is cut.
+	// a *SendError. The try is cut when the response body is closed before its
+	// end, and when ctx ends at any time until then; ctx is that of the caller
+	// (an [Ending] as a rule) and may outlive the try.
 	Send(ctx context.Context, req *Request) (*Response, error)
 
 	// Probe asks whether the node can be reached, by connecting to it and no

@@ -211,11 +211,11 @@ func (c *call) fillPackage(req *Request, opt soapcodec.Options) error {
 		if err := m.check(out); err != nil {
 			return err
 		}
-		req.Length = int64(len(out.b))
+		req.Length, req.Data = int64(len(out.b)), out.b
 		req.Body = func() (io.ReadCloser, error) { return &memoryReader{data: out.b}, nil }
 		return nil
 	}
-	req.Length = -1
+	req.Length, req.Data = -1, nil
 	req.Body = func() (io.ReadCloser, error) {
 		body, err := c.msg.open()
 		if err != nil {

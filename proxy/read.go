@@ -19,7 +19,8 @@ var decoders = sync.Pool{New: func() any { return soapcodec.NewDecoder(soapcodec
 // is ready to be sent.
 func (c *call) read() error {
 	lim := c.cand.limits()
-	c.src = newBody(c.ex.Body, c.coding, lim)
+	c.src = &c.srcRoom
+	c.src.open(c.ex.Body, c.coding, lim)
 	c.decoded = c.coding != codingIdentity
 	buf := newBuffer()
 	whole, err := c.readFirst(buf, lim.Buffer)

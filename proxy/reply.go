@@ -39,7 +39,8 @@ func (c *call) reply(resp *Response, node int) (*Reply, error) {
 		}
 		return c.notSOAP(resp, node, errType(typ))
 	}
-	a := &answer{call: c, resp: resp, node: node, ct: ct, charset: ct.Charset, coding: coding}
+	a := &c.answering
+	*a = answer{call: c, resp: resp, node: node, ct: ct, charset: ct.Charset, coding: coding}
 	if c.ex.Framed {
 		return a.forFramed()
 	}
@@ -166,6 +167,9 @@ type answer struct {
 // forHTTP checks the answer and keeps its octets: as a whole up to Buffer,
 // streaming beyond.
 func (a *answer) forHTTP() (*Reply, error) {
+	if d := a.resp.Data; d != nil && int64(len(d)) <= a.route.replyLimits.Buffer && a.route.Translate == soapcodec.V0 {
+		return a.ready(d, nil)
+	}
 	buf := newBuffer()
 	whole, err := buf.fill(a.resp.Body, a.route.replyLimits.Buffer, a.resp.Length)
 	if err != nil {
@@ -189,16 +193,31 @@ func (a *answer) forHTTP() (*Reply, error) {
 		buf.release()
 		return a.translate(prefix)
 	}
+	return a.ready(buf.b, buf)
+}
+
+// ready makes the reply of an answer that is whole in memory, in buf if that is
+// not nil.
+func (a *answer) ready(raw []byte, buf *buffer) (*Reply, error) {
 	a.tries.end() // the node's connection is free before the caller is served
 	dec := decoders.Get().(*soapcodec.Decoder)
 	defer decoders.Put(dec)
-	if err := a.checkWhole(dec, buf.b); err != nil {
-		buf.release()
+	if err := a.checkWhole(dec, raw); err != nil {
+		if buf != nil {
+			buf.release()
+		}
 		return a.failed(err)
 	}
 	r := a.good(dec.Facts())
-	r.Body, r.Length, r.Close = bytes.NewReader(buf.b), int64(len(buf.b)), buf.release
+	a.buf = buf
+	a.give(r, raw)
 	return r, nil
+}
+
+// give makes octets that stay until the exchange is over the body of a reply.
+func (c *call) give(r *Reply, octets []byte) {
+	c.out.Reset(octets)
+	r.Body, r.Length = &c.out, int64(len(octets))
 }
 
 // checkWhole checks an answer that is whole in memory, with its coding still on.
@@ -238,6 +257,10 @@ func (a *answer) good(f *soapcodec.Facts) *Reply {
 		a.outcome = OutcomeFault
 	}
 	r := &Reply{Status: a.resp.Status, Version: f.Version, CloseConnection: a.bodyLeft()}
+	if a.ex.Framed {
+		r.Status, r.Header = http.StatusOK, http.Header{}
+		return r
+	}
 	r.Header = a.replyHeader(a.resp, a.node)
 	if a.resp.Framed {
 		// A framed node has no status and no media type: the binding of the
@@ -337,25 +360,28 @@ func (a *answer) stream(prefix []byte) (*Reply, error) {
 // type nor coding: the envelope in UTF-8 and of known length.
 func (a *answer) forFramed() (*Reply, error) {
 	lim := a.route.replyLimits
-	src := newBody(a.resp.Body, a.coding, lim)
-	hint := a.resp.Length
-	if a.coding != codingIdentity {
-		hint = -1
-	}
-	buf := newBuffer()
-	defer buf.release()
-	whole, err := buf.fill(src, lim.Buffer, hint)
-	if err != nil {
-		return a.failed(err)
-	}
-	if !whole {
-		return a.spooled(buf.b, src)
-	}
-	if len(buf.b) == 0 {
-		return a.emptyReply(a.resp, a.node)
+	raw := a.resp.Data
+	if raw == nil || a.coding != codingIdentity || int64(len(raw)) > lim.Buffer {
+		src := newBody(a.resp.Body, a.coding, lim)
+		hint := a.resp.Length
+		if a.coding != codingIdentity {
+			hint = -1
+		}
+		buf := newBuffer()
+		a.buf = buf // the reply may lie in it
+		whole, err := buf.fill(src, lim.Buffer, hint)
+		switch {
+		case err != nil:
+			return a.failed(err)
+		case !whole:
+			return a.spooled(buf.b, src)
+		case len(buf.b) == 0:
+			return a.emptyReply(a.resp, a.node)
+		}
+		raw = buf.b
 	}
 	a.tries.end()
-	doc, _, err := xmlstream.DecodeBytes(buf.b, a.charset)
+	doc, _, err := xmlstream.DecodeBytes(raw, a.charset)
 	if err != nil {
 		return a.failed(err)
 	}
@@ -368,12 +394,10 @@ func (a *answer) forFramed() (*Reply, error) {
 		return a.failed(err)
 	}
 	r := a.good(dec.Facts())
-	r.Status, r.Header = http.StatusOK, http.Header{}
 	if edits := dec.TakeEdits(); len(edits) > 0 {
 		doc, r.Version = soapcodec.Apply(nil, doc, edits), a.version
 	}
-	buf.retain() // doc may lie in it
-	r.Body, r.Length, r.Close = bytes.NewReader(doc), int64(len(doc)), buf.release
+	a.give(r, doc)
 	return r, nil
 }
 
@@ -399,7 +423,6 @@ func (a *answer) spooled(prefix []byte, src io.Reader) (*Reply, error) {
 	}
 	a.tries.end()
 	r := a.good(p.dec.Facts())
-	r.Status, r.Header = http.StatusOK, http.Header{}
 	if opt.Translate != soapcodec.V0 {
 		r.Version = a.version
 	}

@@ -47,6 +47,9 @@ type route struct {
 	origin      string            // where answers go by this route; "" for any other
 	front       *front            // nil: no descriptions
 
+	// prompt: from the whole message on nobody is waited for.
+	prompt bool
+
 	decode soapcodec.Options // of requests
 	check  soapcodec.Options // of replies
 	allow  string            // value of Allow
@@ -70,6 +73,9 @@ type backend struct {
 	// known before it is sent.
 	needsLength bool
 	framedOnly  bool // no node takes attachments
+	inside      bool // all nodes are in this process
+	// bare: nobody looks at the fields of a message that came in a frame.
+	bare bool
 }
 
 // Compile checks the options and builds the table. The error names every bad
@@ -118,6 +124,9 @@ func compileBackend(b *Backend) *backend {
 		c.urls = append(c.urls, parseNodeURL(n.Name()))
 	}
 	c.needsLength = c.framed()
+	c.inside = !slices.ContainsFunc(c.urls, func(u nodeURL) bool { return u.scheme != "" })
+	c.bare = c.HashBy.Kind == HashNone && c.Compress == CompressNone &&
+		!slices.ContainsFunc(c.urls, func(u nodeURL) bool { return u.scheme == "http" || u.scheme == "https" })
 	c.framedOnly = !slices.ContainsFunc(c.urls, func(u nodeURL) bool { return !u.framed })
 	return c
 }
@@ -165,6 +174,7 @@ func compileRoute(r Route, order int, b *backend) *route {
 	c.check = soapcodec.Options{Limits: r.Limits.XML}
 	c.WSDLPass = c.WSDLPass && !b.needsLength
 	c.front = compileFront(c)
+	c.prompt = c.Delivery == Sync && c.Guard == nil && !c.checksOperations() && b.Places == nil && b.inside
 
 	allowed := []string{"POST"}
 	for _, m := range r.Methods {

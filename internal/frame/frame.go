@@ -85,10 +85,7 @@ func (r *Reader) Next() (int64, error) {
 		r.err = err
 		return 0, err
 	}
-	var n int64
-	for _, b := range head {
-		n = n<<8 | int64(b)
-	}
+	n := length(head)
 	if n > r.limit {
 		r.err = fmt.Errorf("frame: length %d is over the limit of %d: %w", n, r.limit, ErrTooLong)
 		return 0, r.err
@@ -97,6 +94,51 @@ func (r *Reader) Next() (int64, error) {
 	r.src.Discard(r.width)
 	r.left = n
 	return n, nil
+}
+
+// Ready reports whether the next frame is here as a whole, or it is known that
+// there is none: then neither Next nor Take waits for the stream.
+func (r *Reader) Ready() bool {
+	if r.err != nil {
+		return true
+	}
+	have := r.src.Buffered()
+	if have < r.width {
+		return false
+	}
+	head, _ := r.src.Peek(r.width)
+	n := length(head)
+	return n > r.limit || n <= int64(have-r.width)
+}
+
+// Take reads the payload of the current frame, of which nothing was read, and
+// returns it where it lies: it is gone with the next call. The payload of a frame
+// that does not fit the buffer is nil and still to be read.
+func (r *Reader) Take() ([]byte, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	if r.left > int64(r.src.Size()) {
+		return nil, nil
+	}
+	b, err := r.src.Peek(int(r.left))
+	if err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		r.err = err
+		return nil, err
+	}
+	r.src.Discard(len(b)) // cannot fail: they are buffered
+	r.left = 0
+	return b, nil
+}
+
+func length(head []byte) (n int64) {
+	for _, b := range head {
+		n = n<<8 | int64(b)
+	}
+	return n
 }
 
 func (r *Reader) ready() error {

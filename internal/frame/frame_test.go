@@ -120,6 +120,68 @@ func TestReaderTruncated(t *testing.T) {
 	}
 }
 
+// TestTake: a payload that fits the buffer comes in place, and Ready says before
+// whether it is here; one that does not is read as ever.
+func TestTake(t *testing.T) {
+	in, out := io.Pipe()
+	r := NewReader(in, 2, 100, 32)
+	stream := func(s string) {
+		t.Helper()
+		go out.Write([]byte(s))
+	}
+	stream("\x00\x03abc\x00\x02de\x00\x04f")
+	if r.Ready() {
+		t.Error("Ready before anything was read: got true")
+	}
+	for _, want := range []string{"abc", "de"} {
+		if n, err := r.Next(); n != int64(len(want)) || err != nil {
+			t.Fatalf("Next: got %d, %v", n, err)
+		}
+		if got, err := r.Take(); string(got) != want || err != nil || r.Left() != 0 {
+			t.Fatalf("Take: got %q, %v, want %q", got, err, want)
+		}
+		if got := r.Ready(); got != (want == "abc") {
+			t.Errorf("Ready behind %q: got %v", want, got)
+		}
+	}
+	stream("ghi\x00\x28" + strings.Repeat("x", 40) + "\x00\x65")
+	if n, err := r.Next(); n != 4 || err != nil {
+		t.Fatalf("Next: got %d, %v", n, err)
+	}
+	if got, err := r.Take(); string(got) != "fghi" || err != nil {
+		t.Fatalf("Take of a frame in two pieces: got %q, %v", got, err)
+	}
+	if n, err := r.Next(); n != 40 || err != nil {
+		t.Fatalf("Next: got %d, %v", n, err)
+	}
+	if got, err := r.Take(); got != nil || err != nil || r.Left() != 40 {
+		t.Fatalf("Take of more than fits: got %q, %v, want nil", got, err)
+	}
+	if got, err := io.ReadAll(r); len(got) != 40 || err != nil {
+		t.Fatalf("Read: got %q, %v", got, err)
+	}
+	if err := r.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Next(); !errors.Is(err, ErrTooLong) {
+		t.Errorf("Next: got %v, want %v", err, ErrTooLong)
+	}
+	if _, err := r.Take(); !r.Ready() || !errors.Is(err, ErrTooLong) {
+		t.Errorf("after an error: Ready %v, Take %v", r.Ready(), err)
+	}
+}
+
+// A payload that is cut ends Take as it ends Read.
+func TestTakeTruncated(t *testing.T) {
+	r := NewReader(strings.NewReader("\x00\x05ab"), 2, 100, 32)
+	if n, err := r.Next(); n != 5 || err != nil {
+		t.Fatalf("Next: got %d, %v", n, err)
+	}
+	if got, err := r.Take(); got != nil || err != io.ErrUnexpectedEOF {
+		t.Errorf("Take: got %q, %v, want %v", got, err, io.ErrUnexpectedEOF)
+	}
+}
+
 func TestReaderLimit(t *testing.T) {
 	r := NewReader(strings.NewReader("\x00\x00\x00\x64"+strings.Repeat("x", 100)+"\x00\x00\x00\x65rest"), 4, 100, 16)
 	if n, err := r.Next(); n != 100 || err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"soapway/proxy"
 	"soapway/proxy/guard"
 )
 
@@ -131,6 +132,10 @@ type conn struct {
 	spoke atomic.Bool // something was received
 	watch *lengths    // HTTP/1.1 under net/http only
 	early []byte      // received before it was served, and not yet read
+
+	// ending is the context of its exchanges, which the engine makes; only the
+	// goroutine that serves it looks at it.
+	ending *proxy.Ending
 
 	client net.Addr // as a proxy has told it; nil is the peer
 

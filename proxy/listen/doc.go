@@ -26,6 +26,12 @@
 // there at once (256 KiB, 100 ms), else the connection ends with the answer. On
 // a framed connection the rest of the frame is skipped instead.
 //
+// # Frames
+//
+// Who reads a framed connection also serves what it reads, and gathers the
+// replies until nothing more is there. An exchange that says that it waits
+// (Exchange.Waits) goes on beside that, its reply in its place among the others.
+//
 // # The caller's leaving
 //
 // The context of an exchange ends with [ErrGone] when the connection breaks

@@ -42,7 +42,10 @@ func (e *fast) stop() { e.h1.Close(ErrShutdown) }
 // Serve implements [h1.Handler].
 func (e *fast) Serve(ctx context.Context, r *h1.Request, w *h1.Response) {
 	c := r.Conn.(*conn)
-	reply := answer(ctx, &e.opt, e.srv, &proxy.Exchange{
+	if c.ending == nil {
+		c.ending = proxy.NewEnding(ctx) // which is that of the connection
+	}
+	reply := answer(c.ending, &e.opt, e.srv, &proxy.Exchange{
 		Received:    r.Received,
 		Listener:    e.opt.Name,
 		Route:       e.opt.Route,

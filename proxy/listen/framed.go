@@ -154,7 +154,8 @@ func (l *Framed) acceptLoop(work, stop context.Context, conns *sync.WaitGroup) e
 		c, err := l.ln.accept()
 		if err == nil {
 			pause = 5 * time.Millisecond
-			conns.Go(func() { newFramedConn(l, c, work, stop).run() })
+			conns.Add(1)
+			l.workers.run(newFramedConn(l, c, work, stop, conns.Done).goOn)
 			continue
 		}
 		var temporary interface{ Temporary() bool }

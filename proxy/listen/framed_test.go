@@ -20,8 +20,20 @@ import (
 	"soapway/soapcodec"
 )
 
-// listenFramed starts a framed listener on a free port.
+// listenFramed starts a framed listener on a free port. Its server is one that
+// waits for somebody in each exchange.
 func listenFramed(t *testing.T, opt FramedOptions, srv serverFunc) (addr string, stop func() error) {
+	t.Helper()
+	return listenPrompt(t, opt, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+		if ex.Waits != nil {
+			ex.Waits.Wait()
+		}
+		return srv(ctx, ex)
+	})
+}
+
+// listenPrompt is listenFramed for a server that says itself when it waits.
+func listenPrompt(t *testing.T, opt FramedOptions, srv serverFunc) (addr string, stop func() error) {
 	t.Helper()
 	noLeaks(t)
 	opt.Address = "127.0.0.1:0"

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,18 +34,6 @@ func readPayload(r io.Reader, n int64) ([]byte, error) {
 		}
 		b = append(make([]byte, 0, min(n, 2*int64(cap(b)))), b...)
 	}
-}
-
-// wholeBody is a request that is in memory.
-type wholeBody struct{ data []byte }
-
-func (b *wholeBody) Read(p []byte) (int, error) {
-	if len(b.data) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, b.data)
-	b.data = b.data[n:]
-	return n, nil
 }
 
 // frameStream is a request that is read from the connection while it is served.
@@ -109,16 +98,9 @@ func (b *frameStream) shut() {
 	}
 }
 
-// serve has one request served and makes its turn ready.
-func (f *framedConn) serve(t *turn, body io.Reader, n int64) {
-	reply := f.exchange(body, n)
-	f.fill(t, reply)
-	close(t.ready)
-}
-
 // exchange hands the request to the server. A server that panics costs its
 // caller the answer and nobody else.
-func (f *framedConn) exchange(body io.Reader, n int64) (reply *proxy.Reply) {
+func (f *framedConn) exchange(body io.Reader, n int64, waits proxy.Waiter) (reply *proxy.Reply) {
 	defer func() {
 		if v := recover(); v != nil {
 			f.l.opt.Log.Error("exchange panicked", "listener", f.l.opt.Name, "panic", v)
@@ -139,6 +121,7 @@ func (f *framedConn) exchange(body io.Reader, n int64) (reply *proxy.Reply) {
 		Method:      http.MethodPost,
 		Body:        body,
 		Length:      n,
+		Waits:       waits,
 	})
 }
 
@@ -146,9 +129,8 @@ func (f *framedConn) exchange(body io.Reader, n int64) (reply *proxy.Reply) {
 // that is not streamed is closed here.
 func (f *framedConn) fill(t *turn, reply *proxy.Reply) {
 	t.last = reply.CloseConnection
-	limit := f.size.message
-	var payload []byte
 	code := reply.Code
+	filled := false
 	switch n := reply.Length; {
 	case reply.Body == nil || n == 0:
 		if code == "" && (reply.Status < 200 || reply.Status > 299) {
@@ -156,29 +138,52 @@ func (f *framedConn) fill(t *turn, reply *proxy.Reply) {
 		}
 	case !isEnvelope(reply):
 		code = soapcodec.CodeBackendNotSOAP
-	case n > limit:
+	case n > f.size.message:
 		code = soapcodec.CodeReplyTooLarge
 	case n > gatherMost:
-		var err error
-		if t.out, err = frame.AppendLength(nil, f.l.opt.Length, n); err == nil {
+		if f.begin(t, n) {
 			t.reply = reply
 			return
 		}
-		code = soapcodec.CodeReplyTooLarge // limit never allows it
+		code = soapcodec.CodeReplyTooLarge // the limit never allows it
+	case n > 0:
+		filled = f.begin(t, n) && t.take(reply.Body, n)
+		code = soapcodec.CodeBackendBroken
 	default:
-		payload, code = readReply(reply, limit)
+		var payload []byte
+		payload, code = readReply(reply, f.size.message)
+		filled = len(payload) > 0 && f.begin(t, int64(len(payload)))
+		t.frame = append(t.frame, payload...)
 	}
 	if reply.Close != nil {
 		reply.Close()
 	}
-	if len(payload) == 0 && code != "" {
+	if filled {
+		return
+	}
+	var payload []byte
+	if code != "" {
 		payload = fault(code, reply.Version)
 	}
-	out, err := frame.Append(make([]byte, 0, f.l.opt.Length+len(payload)), f.l.opt.Length, payload)
-	if err != nil { // the limit is that of the prefix or less, and faults are short
-		out, t.last = nil, true
+	if !f.begin(t, int64(len(payload))) { // the limit is that of the prefix or less, and faults are short
+		t.last = true
 	}
-	t.out = out
+	t.frame = append(t.frame, payload...)
+}
+
+// begin makes the frame of a turn the prefix of n octets.
+func (f *framedConn) begin(t *turn, n int64) bool {
+	var err error
+	t.frame, err = frame.AppendLength(t.frame[:0], f.l.opt.Length, n)
+	return err == nil
+}
+
+// take appends the payload of n octets, and reports whether it has as many.
+func (t *turn) take(r io.Reader, n int64) bool {
+	at := len(t.frame)
+	t.frame = slices.Grow(t.frame, int(n))[:at+int(n)]
+	_, err := io.ReadFull(r, t.frame[at:])
+	return err == nil && h1.AtEnd(r) == io.EOF
 }
 
 // isEnvelope reports whether the body of a reply can be one: the server has
@@ -192,19 +197,9 @@ func isEnvelope(reply *proxy.Reply) bool {
 	return err == nil && ct.IsSOAP() && reply.Header["Content-Encoding"] == nil
 }
 
-// readReply reads a reply whole, since its length goes first. code says which
-// fault takes its place; none when it was good.
+// readReply reads a reply of unknown length whole, since its length goes first.
+// code says which fault takes its place; none when it was good.
 func readReply(reply *proxy.Reply, limit int64) (payload []byte, code soapcodec.Code) {
-	if reply.Length > 0 {
-		payload = make([]byte, reply.Length)
-		if _, err := io.ReadFull(reply.Body, payload); err != nil {
-			return nil, soapcodec.CodeBackendBroken
-		}
-		if h1.AtEnd(reply.Body) != io.EOF {
-			return nil, soapcodec.CodeBackendBroken
-		}
-		return payload, ""
-	}
 	payload, err := io.ReadAll(io.LimitReader(reply.Body, limit+1))
 	switch {
 	case err != nil:

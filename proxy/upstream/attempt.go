@@ -49,8 +49,9 @@ type attempt struct {
 	answer time.Duration
 	c      *conn
 	reused bool
-	src    *source // of a body that streams; nil otherwise
-	unhook func() bool
+	src    *source       // of a body that streams; nil otherwise
+	ending *proxy.Ending // ctx, if it is one
+	unhook func() bool   // else
 	over   sync.Once
 
 	before  int64         // octets that c had taken before
@@ -77,12 +78,28 @@ func (a *attempt) take(c *conn) {
 		a.done = make(chan struct{})
 		c.readUntil(time.Time{}) // until the request is written
 	}
-	a.unhook = context.AfterFunc(a.ctx, func() {
-		c.Close()
-		if a.src != nil {
-			a.src.Close()
-		}
-	})
+	if e, ok := a.ctx.(*proxy.Ending); ok {
+		a.ending = e
+		e.Tell(a)
+		return
+	}
+	a.unhook = context.AfterFunc(a.ctx, a.Stop)
+}
+
+// Stop implements [proxy.Stopper]: the caller has left.
+func (a *attempt) Stop() {
+	a.c.Close()
+	if a.src != nil {
+		a.src.Close()
+	}
+}
+
+// untell reports whether the caller is still there.
+func (a *attempt) untell() bool {
+	if a.ending != nil {
+		return a.ending.Untell(a)
+	}
+	return a.unhook()
 }
 
 // written is how many octets of the request the kernel took.
@@ -214,7 +231,7 @@ func (a *attempt) end(good bool) {
 				case <-time.After(afterWrite):
 				}
 			}
-			free := a.unhook()
+			free := a.untell()
 			a.mu.Lock()
 			good = good && free && a.sent && a.c.in.Unused() == 0
 			a.mu.Unlock()

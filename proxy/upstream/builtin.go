@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -46,6 +47,7 @@ many times a second one caller can have it.</p>
 type builtin struct {
 	name     string
 	serve    func(*http.Header, *proxy.Request, io.Reader) (*proxy.Response, error)
+	mirror   bool // it answers with what it was sent
 	inFlight atomic.Int64
 	closed   atomic.Bool
 }
@@ -64,7 +66,7 @@ func NewBuiltin(name string) (proxy.Node, error) {
 	b := &builtin{name: name}
 	switch strings.TrimPrefix(name, "builtin:") {
 	case "echo":
-		b.serve = echo
+		b.serve, b.mirror = echo, true
 	case "page":
 		b.serve = servePage
 	case "sink":
@@ -95,6 +97,9 @@ func (b *builtin) Send(ctx context.Context, req *proxy.Request) (*proxy.Response
 	if err := context.Cause(ctx); err != nil {
 		return nil, &proxy.SendError{Class: proxy.NotSent, Err: err}
 	}
+	if d := req.Data; d != nil && b.mirror && req.Method == http.MethodPost {
+		return b.mirrored(ctx, req), nil
+	}
 	b.inFlight.Add(1)
 	resp, err := b.answer(ctx, req)
 	if err != nil || resp.Body == nil {
@@ -103,6 +108,54 @@ func (b *builtin) Send(ctx context.Context, req *proxy.Request) (*proxy.Response
 		resp.Body = &countedBody{ReadCloser: resp.Body, ctx: ctx, inFlight: &b.inFlight}
 	}
 	return resp, err
+}
+
+// mirrored is the answer of echo to a message that is in memory: its octets, where
+// they are. To one without fields, that came in a frame, it is a frame as well.
+func (b *builtin) mirrored(ctx context.Context, req *proxy.Request) *proxy.Response {
+	resp := &proxy.Response{Status: http.StatusOK, Length: int64(len(req.Data)), Data: req.Data, Framed: req.Header == nil}
+	if !resp.Framed {
+		resp.Header = echoFields(http.Header{}, req)
+	}
+	if len(req.Data) > 0 {
+		b.inFlight.Add(1)
+		body := &mirrorBody{ctx: ctx, inFlight: &b.inFlight}
+		body.Reset(req.Data)
+		resp.Body = body
+	}
+	return resp
+}
+
+// mirrorBody is the body of such an answer, see countedBody.
+type mirrorBody struct {
+	bytes.Reader
+	ctx      context.Context
+	inFlight *atomic.Int64
+	closed   atomic.Bool
+}
+
+func (b *mirrorBody) Read(p []byte) (int, error) {
+	if err := context.Cause(b.ctx); err != nil {
+		return 0, &proxy.SendError{Class: proxy.Maybe, Err: err}
+	}
+	return b.Reader.Read(p)
+}
+
+func (b *mirrorBody) Close() error {
+	if b.closed.CompareAndSwap(false, true) {
+		b.inFlight.Add(-1)
+	}
+	return nil
+}
+
+// echoFields adds those of a request that tell what its octets are.
+func echoFields(h http.Header, req *proxy.Request) http.Header {
+	for _, k := range []string{"Content-Type", "Content-Encoding"} {
+		if v, ok := req.Header[k]; ok {
+			h[k] = v
+		}
+	}
+	return h
 }
 
 func (b *builtin) answer(ctx context.Context, req *proxy.Request) (*proxy.Response, error) {
@@ -149,12 +202,7 @@ func echo(header *http.Header, req *proxy.Request, body io.Reader) (*proxy.Respo
 	case err != nil: // the disk
 		return nil, &proxy.SendError{Class: proxy.Maybe, Err: err}
 	}
-	for _, k := range []string{"Content-Type", "Content-Encoding"} {
-		if v, ok := req.Header[k]; ok {
-			(*header)[k] = v
-		}
-	}
-	resp := &proxy.Response{Status: http.StatusOK, Header: *header, Length: s.size}
+	resp := &proxy.Response{Status: http.StatusOK, Header: echoFields(*header, req), Length: s.size, Framed: req.Header == nil}
 	if s.size > 0 {
 		resp.Body = s
 	}

@@ -23,12 +23,16 @@ const writePiece = 64 << 10
 type countConn struct {
 	net.Conn
 	written atomic.Int64
+	peeker  peeker
 
 	// names has the address at as of version; nil if it is not to be followed.
 	names   *names
 	at      netip.Addr
 	version uint64
 }
+
+// peek looks at what has come without taking it, see [peeker].
+func (c *countConn) peek() (pending, closed bool) { return c.peeker.peek(c.Conn) }
 
 // moved reports that the node is not at the other end any more.
 func (c *countConn) moved() bool { return c.names != nil && c.names.gone(c.at, c.version) }
@@ -66,7 +70,7 @@ func newConn(c net.Conn, raw *countConn) *conn {
 // stale reports whether an idle connection must not be written to: its peer
 // has closed it, or has spoken while nothing was asked, or is elsewhere by now.
 func (c *conn) stale() bool {
-	pending, closed := peekConn(c.raw.Conn)
+	pending, closed := c.raw.peek()
 	return closed || pending && c.plain || c.raw.moved()
 }
 

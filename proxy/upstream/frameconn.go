@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -165,7 +164,7 @@ func (c *frameConn) exchange(ctx context.Context, m *message, connect, answer ti
 		return nil, e
 	}
 	if c.isReused() {
-		if pending, closed := peekConn(c.raw.Conn); closed || pending && c.plain && c.isIdle() {
+		if pending, closed := c.raw.peek(); closed || pending && c.plain && c.isIdle() {
 			c.fail(errStale)
 		}
 	}
@@ -371,7 +370,9 @@ func (c *frameConn) response(ctx context.Context, p *call, reply frameReply) *pr
 	}
 	c.release(p)
 	if reply.length > 0 {
-		resp.Body = &wholeReply{Reader: bytes.NewReader(reply.payload), n: c.n}
+		w := &wholeReply{n: c.n}
+		w.Reset(reply.payload)
+		resp.Body, resp.Data = w, reply.payload
 	}
 	return resp
 }

@@ -123,23 +123,28 @@ func (n *Framed) send(ctx context.Context, req *proxy.Request) (*proxy.Response,
 		err := errors.New("upstream: a framed node needs to know the length")
 		return nil, &proxy.SendError{Class: proxy.NotSent, Permanent: true, Err: err}
 	}
-	head, err := frame.AppendLength(nil, n.opt.Length, req.Length)
+	head, err := frame.AppendLength(make([]byte, 0, n.opt.Length+len(req.Data)), n.opt.Length, req.Length)
 	if err != nil {
 		return nil, &proxy.SendError{Class: proxy.NotSent, Permanent: true, Err: err}
 	}
-	rc, err := req.Body()
-	if err != nil {
-		return nil, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
-	}
-	m := &message{length: req.Length, src: newSource(rc, req, nil), buf: head}
-	defer func() {
-		if m.src != nil {
-			m.src.Close()
-		}
-	}()
-	if req.Length <= framePiece {
-		if err := m.load(); err != nil {
+	m := &message{length: req.Length, buf: head}
+	if whole := int64(len(req.Data)); whole == req.Length && whole <= framePiece {
+		m.buf = append(m.buf, req.Data...)
+	} else {
+		rc, err := req.Body()
+		if err != nil {
 			return nil, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
+		}
+		m.src = newSource(rc, req, nil)
+		defer func() {
+			if m.src != nil {
+				m.src.Close()
+			}
+		}()
+		if req.Length <= framePiece {
+			if err := m.load(); err != nil {
+				return nil, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
+			}
 		}
 	}
 	connect, answer := n.opt.ConnectTimeout, n.opt.Timeout

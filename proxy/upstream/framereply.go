@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"soapway/proxy"
 )
@@ -79,12 +80,14 @@ func (b *frameBody) Close() error {
 
 // wholeReply is a short reply, which is no longer on the connection.
 type wholeReply struct {
-	*bytes.Reader
-	n    *Framed
-	once sync.Once
+	bytes.Reader
+	n      *Framed
+	closed atomic.Bool
 }
 
 func (w *wholeReply) Close() error {
-	w.once.Do(func() { w.n.inFlight.Add(-1) })
+	if w.closed.CompareAndSwap(false, true) {
+		w.n.inFlight.Add(-1)
+	}
 	return nil
 }

@@ -258,6 +258,9 @@ func (a *attempt) open(req *proxy.Request, b []byte) ([]byte, error) {
 	if req.Length == 0 {
 		return b, nil
 	}
+	if whole := int64(len(req.Data)); whole == req.Length && whole <= wholeMost {
+		return append(b, req.Data...), nil
+	}
 	rc, err := req.Body()
 	if err != nil {
 		return b, err

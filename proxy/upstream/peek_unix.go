@@ -7,29 +7,42 @@ import (
 	"syscall"
 )
 
-// peekConn looks at the receive queue of an idle connection without taking
+// A peeker looks at the receive queue of an idle connection without taking
 // anything: octets wait there, or the peer has closed or reset it. It uses
 // Control, since the raw Read would wait for the reader that is parked on the
-// connection.
-func peekConn(c net.Conn) (pending, closed bool) {
-	sc, ok := c.(syscall.Conn)
-	if !ok {
-		return false, false
-	}
-	rc, err := sc.SyscallConn()
-	if err != nil {
-		return false, true
-	}
-	err = rc.Control(func(fd uintptr) {
-		var b [1]byte
-		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		switch {
-		case err == syscall.EAGAIN || err == syscall.EINTR:
-		case err != nil || n == 0:
-			closed = true
-		default:
-			pending = true
+// connection. It is made for the first look and kept, because every try looks
+// (TestPeekAllocs). One goroutine at a time may use it.
+type peeker struct {
+	rc              syscall.RawConn
+	look            func(fd uintptr)
+	octet           [1]byte
+	pending, closed bool // what look has seen
+}
+
+func (p *peeker) peek(c net.Conn) (pending, closed bool) {
+	if p.rc == nil {
+		sc, ok := c.(syscall.Conn)
+		if !ok {
+			return false, false
 		}
-	})
-	return pending, closed || err != nil
+		rc, err := sc.SyscallConn()
+		if err != nil {
+			return false, true
+		}
+		p.rc, p.look = rc, p.lookAt
+	}
+	p.pending, p.closed = false, false
+	err := p.rc.Control(p.look)
+	return p.pending, p.closed || err != nil
+}
+
+func (p *peeker) lookAt(fd uintptr) {
+	n, _, err := syscall.Recvfrom(int(fd), p.octet[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	switch {
+	case err == syscall.EAGAIN || err == syscall.EINTR:
+	case err != nil || n == 0:
+		p.closed = true
+	default:
+		p.pending = true
+	}
 }
