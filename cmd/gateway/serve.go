@@ -86,6 +86,7 @@ func (c *cli) runServe(ctx context.Context, file string) error {
 	log.SetFlags(0)
 	log.SetOutput(opt.Log.Standard())
 
+	defer calm()()
 	if a, err = app.New(cfg, opt); err != nil {
 		return complainAbout(c, err)
 	}
