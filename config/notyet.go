@@ -32,8 +32,6 @@ var notYet = []unbuilt{
 	{"sites", isNil, "remove the key"},
 	{"admin.tls", isNil, "keep admin on loopback, or put a TLS proxy in front"},
 	{"admin.audit", isZero, "remove the key"},
-	{"telemetry", nil, "/metrics on the admin address works"},
-	{"access_log", isAccessOff, "log.level debug shows each exchange"},
 	{"alerts", nil, "watch /metrics on the admin address"},
 }
 
@@ -42,7 +40,6 @@ func is(want any) func(any) bool { return func(v any) bool { return v == want } 
 func isNil(v any) bool       { rv := reflect.ValueOf(v); return rv.Kind() == reflect.Pointer && rv.IsNil() }
 func isZero(v any) bool      { return reflect.ValueOf(v).IsZero() }
 func isEmpty(v any) bool     { return reflect.ValueOf(v).Len() == 0 }
-func isAccessOff(v any) bool { o, ok := v.(Output); return ok && o.Mode == OutputOff }
 func notSite(v any) bool     { n, ok := v.(NodeURL); return ok && n.Scheme != NodeSite }
 
 // findUnbuilt returns the entry of notYet that covers a key of the schema, and

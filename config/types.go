@@ -226,9 +226,10 @@ type Admin struct {
 
 // Telemetry says where traces go.
 type Telemetry struct {
-	// OTLP is the collector; empty is none.
-	OTLP URL `yaml:"otlp" rules:"schemes=http|https|grpc"`
-	// Sample is the share of exchanges that are traced, 0 to 1.
+	// OTLP is the collector, spoken to in protobuf over HTTP; empty is none.
+	OTLP URL `yaml:"otlp" rules:"schemes=http|https"`
+	// Sample is the share of exchanges that are traced, 0 to 1, of those whose
+	// callers have not decided.
 	Sample float64 `yaml:"sample" default:"0.01" rules:"range=0-1"`
 }
 

@@ -154,6 +154,7 @@ func (c *call) try(b *backend, i int, req *Request) (*Response, error) {
 		held := time.AfterFunc(time.Until(c.until), func() { cancel(errHeld) })
 		defer held.Stop()
 	}
+	place := c.traceTry(req)
 	var resp *Response
 	req, err := c.packed(b, i, req)
 	if err == nil {
@@ -161,8 +162,9 @@ func (c *call) try(b *backend, i int, req *Request) (*Response, error) {
 	}
 	e := AttemptEvent{
 		ID: c.ex.ID, Route: c.route.Name, Backend: b.Name, Node: c.node,
-		Duration: time.Since(began),
+		Duration: time.Since(began), Trace: place, Attempt: c.delivery.Attempt, Waited: c.waited,
 	}
+	c.waited = time.Time{}
 	if err != nil {
 		if cancel != nil {
 			cancel(errDone)

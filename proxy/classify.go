@@ -275,8 +275,9 @@ func (c *call) bodyLeft() bool {
 	return c.ex.Length < 0 || c.ex.Length-c.src.wire.n > small
 }
 
-// report tells the observer and the log how the exchange went.
-func (c *call) report(status int) {
+// report tells the observer and the log how the exchange went. length is that of
+// the body of the answer as its head told it, -1 if it did not.
+func (c *call) report(status int, length int64) {
 	took := time.Since(c.ex.Received)
 	name := ""
 	if r := c.route; r != nil {
@@ -285,14 +286,30 @@ func (c *call) report(status int) {
 		name = r.Name // failed before the body, which does not matter to its choice
 	}
 	if o := c.h.opt.Observer; o != nil {
-		o.ObserveExchange(ExchangeEvent{
+		e := ExchangeEvent{
 			ID: c.ex.ID, Listener: c.ex.Listener, Route: name, Operation: c.operation(),
 			Version: c.version, Status: status, Outcome: c.outcome, Code: c.code,
 			Attempts: c.attempts, Duration: took, CodecBytes: c.codec.Load(),
-			NormalizeSkipped: c.asIs.Load(),
-		})
+			NormalizeSkipped: c.asIs.Load(), Exchange: c.ex, Node: c.node, Trace: c.trace, RequestOctets: c.requestOctets(), ReplyOctets: max(length, c.sent),
+		}
+		if c.partly {
+			e.ReplyOctets = -1
+		}
+		o.ObserveExchange(e)
 	}
 	if c.logged != nil {
 		c.log(name, status, took)
 	}
+}
+
+// requestOctets is how much was read of the request's body, -1 while a node may
+// still read it.
+func (c *call) requestOctets() int64 {
+	switch {
+	case c.src == nil:
+		return 0
+	case c.msg.stream != nil && c.msg.stream.busy():
+		return -1
+	}
+	return c.src.wire.n
 }

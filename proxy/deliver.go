@@ -89,6 +89,7 @@ func (h *Handler) Deliver(ctx context.Context, m *Stored, try Try) (result Deliv
 		return DeliveryResult{Verdict: VerdictDead, Reason: oneLine(err.Error())}
 	}
 	try.PossibleDuplicate = try.PossibleDuplicate || meta.Doubt
+	c.resumeTrace(meta.Header, m.Accepted, try.Attempt)
 	c.version = meta.version()
 	if c.msg.data, c.msg.length = m.Body, int64(len(m.Body)); m.Blob != nil {
 		c.msg.file, c.msg.length = m.Blob, m.Blob.Size()

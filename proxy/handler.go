@@ -156,10 +156,15 @@ type call struct {
 	delivery soapcodec.Delivery // what a header block tells nodes, but for the id
 	attempts int
 	node     string       // of the last try
+	trace    Trace        // of the exchange, or of the one that has stored the message
+	waited   time.Time    // since when a stored message has, until its first try is told
+	sent     int64        // octets of a reply that streams
+	partly   bool         // the caller has got only a part of it
 	codec    atomic.Int64 // octets checked; a stream adds to it while it passes
 	asIs     atomic.Bool  // a signature forbade normalization; a stream may tell late
 
 	status int     // of the reply
+	length int64   // of its body; -1 if its head does not tell
 	inner  func()  // its own Close
 	buf    *buffer // what it lies in; nil if the garbage collector owns that
 	closed atomic.Bool
@@ -175,6 +180,7 @@ func (c *call) begin() {
 		c.ex.Received = time.Now()
 	}
 	c.ex.ID = newID()
+	c.beginTrace()
 	c.fwd = forwarding{table: c.t, ex: c.ex, trusted: c.t.trusts(c.ex.Client.Addr()), host: c.ex.Host}
 	if !c.ex.Framed {
 		c.fwd.scheme = "http"
@@ -301,12 +307,16 @@ func (c *call) letGo() {
 // finishOnClose makes the reply's Close, which the listener calls once the
 // reply is written, release everything and report the exchange.
 func (c *call) finishOnClose(r *Reply) {
-	c.status, c.inner = r.Status, r.Close
+	c.status, c.length, c.inner = r.Status, r.Length, r.Close
+	if r.Body == nil {
+		c.length = 0 // it may be that of what GET would bring
+	}
 	r.Cut, r.Close = c.cutShort, c.finish
 }
 
 // cutShort is the Cut of the reply.
 func (c *call) cutShort(err error) {
+	c.partly = true
 	if c.logged == nil {
 		c.outcome, c.logged = OutcomeCancelled, &goneError{context.Cause(c.ctx), err}
 	}
@@ -321,7 +331,7 @@ func (c *call) finish() {
 		c.inner()
 	}
 	c.close()
-	c.report(c.status)
+	c.report(c.status, c.length)
 }
 
 // operation is the name that metrics may carry: only one that the description of

@@ -138,6 +138,14 @@ func (s *stream) ended() bool {
 	return s.eof
 }
 
+// busy reports whether the source is being read at this moment. Once the stream is
+// shut nobody begins to.
+func (s *stream) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reading
+}
+
 // failure is what ended the source, nil if it has not failed.
 func (s *stream) failure() error {
 	s.mu.Lock()

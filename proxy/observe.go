@@ -35,6 +35,10 @@ type ExchangeEvent struct {
 	// a caller cannot make up values of a metric's label.
 	Operation string
 
+	// Exchange is the request, for the time of the call.
+	Exchange *Exchange
+	Node     string // of the last try, "" if there was none
+
 	Version    soapcodec.Version
 	Status     int
 	Outcome    Outcome
@@ -43,9 +47,16 @@ type ExchangeEvent struct {
 	Duration   time.Duration // from Received to the close of the reply
 	CodecBytes int64         // octets that the envelope codec looked at
 
+	// The octets of the two bodies, as on the wire: those read of the request, and
+	// those of the answer. -1 is not known: a node may still read the one, the other
+	// has reached the caller in part.
+	RequestOctets, ReplyOctets int64
+
 	// NormalizeSkipped says that the message was not normalized, as its route
 	// asks for, because that could have broken a signature.
 	NormalizeSkipped bool
+
+	Trace Trace // its place, if it is traced
 }
 
 // AttemptEvent tells an [Observer] how one try went.
@@ -55,6 +66,10 @@ type AttemptEvent struct {
 	Timeout                  bool
 	Status                   int // 0 if there was no answer
 	Duration                 time.Duration
+
+	Trace   Trace     // its place, if it is traced
+	Attempt int       // of a stored message, from 1; 0 for others
+	Waited  time.Time // of the first try for a stored message: since when it has waited
 }
 
 // Observer is told about exchanges and tries, for metrics. Its methods are

@@ -25,6 +25,9 @@ type Options struct {
 	// Observer is told about exchanges and tries. Default: nobody.
 	Observer Observer
 
+	// Tracer decides which exchanges are traced. Default: none is.
+	Tracer Tracer
+
 	// Enqueuer keeps the messages of queue routes. Default: they are refused
 	// like messages for a store that is closed.
 	Enqueuer Enqueuer

@@ -439,6 +439,7 @@ type replyBody struct {
 
 func (b *replyBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
+	b.call.sent += int64(n)
 	if err != nil && err != io.EOF && b.call.logged == nil {
 		c := b.call
 		c.logged = &backendError{soapcodec.CodeBackendBroken, err}

@@ -308,6 +308,9 @@ func (c *call) answerMessage(resp *Response, node int, facts *answerFacts, body 
 		meta.Header = append(meta.Header, [2]octets{soapActionName, octets(first(h, soapActionName))})
 	}
 	meta.Header = append(meta.Header, [2]octets{"Content-Type", octets(typ)})
+	if c.trace.On() {
+		meta.Header = append(meta.Header, [2]octets{traceField, octets(c.trace.String())})
+	}
 	return &Stored{
 		Route: AnswerRoute(c.route.Name, address.origin), Backend: address.origin,
 		Operation: f.Operation.Local, Meta: meta.append(nil), Body: out,

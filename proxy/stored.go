@@ -147,6 +147,9 @@ func (c *call) stored() *Stored {
 		meta.Reply = &replyWish{SOAP: c.version.String(), Caller: octets(c.caller), Keep: max(0, c.route.ReplyKeep)}
 	}
 	fields := c.fields()
+	if c.trace.On() {
+		c.trace.put(fields)
+	}
 	meta.Header = make([][2]octets, 0, len(fields)+4)
 	for k, vv := range fields {
 		if k := canonical(k); !kept(k) && !(k == "Authorization" && c.route.StoreCredentials) {

@@ -43,6 +43,7 @@ func TestMain(m *testing.M) {
 //	                   each listener, a variable of its name
 //	send-signal NAME   HUP, TERM or INT
 //	wait-log PATTERN   waits for a line of the gateway's log
+//	wait-file FILE RE  waits until the file has a match
 //	wait-metric TEXT   waits for a line of its metrics
 //	ends [CODE]        waits for its end and checks the exit code
 //	fetch METHOD URL   prints status and body
@@ -66,6 +67,7 @@ func TestScripts(t *testing.T) {
 			"start":       scriptStart,
 			"send-signal": scriptSignal,
 			"wait-log":    scriptWaitLog,
+			"wait-file":   scriptWaitFile,
 			"wait-metric": scriptWaitMetric,
 			"ends":        scriptEnds,
 			"fetch":       scriptFetch,
@@ -229,6 +231,27 @@ func scriptWaitLog(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	p, re := running(ts), regexp.MustCompile(args[0])
 	ts.Check(p.log.await(p, re.MatchString))
+}
+
+func scriptWaitFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: wait-file FILE RE")
+	}
+	re := regexp.MustCompile(args[1])
+	late := time.After(patience)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		b, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && re.Match(b) {
+			return
+		}
+		select {
+		case <-late:
+			ts.Fatalf("%s has no match for %s after %v: %v\n%s", args[0], args[1], patience, err, b)
+		case <-tick.C:
+		}
+	}
 }
 
 func scriptWaitMetric(ts *testscript.TestScript, neg bool, args []string) {

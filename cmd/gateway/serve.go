@@ -76,6 +76,7 @@ func (c *cli) runServe(ctx context.Context, file string) error {
 	var a *app.App
 	opt := app.Options{
 		Log:     telemetry.NewLog(c.stderr),
+		Stdout:  c.stdout,
 		Version: buildInfo().Version,
 		Load: func() (*config.Config, error) {
 			return config.Load(cfg.Path(), config.Options{Env: c.env})

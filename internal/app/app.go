@@ -28,6 +28,8 @@ type App struct {
 	opt       Options
 	log       *slog.Logger
 	metrics   *telemetry.Metrics
+	access    *telemetry.Access
+	traces    *telemetry.Tracer
 	handler   *proxy.Handler
 	door      door
 	depot     *depot
@@ -63,6 +65,8 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		return nil, err
 	}
 	a := &App{opt: opt, log: opt.Log.Logger(), metrics: telemetry.NewMetrics(), cfg: cfg}
+	a.access = telemetry.NewAccess(opt.Stdout, a.log, a.metrics)
+	a.traces = telemetry.NewTracer(opt.Version, a.log, a.metrics)
 	a.depot = newDepot(a.log, a.metrics, &a.door)
 	a.depot.openStore = opt.openStore
 	securities, problems := buildTLS(cfg, nil, a.log)
@@ -78,7 +82,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	}
 	a.pools, a.guards = pools, guards
 	a.securities.Store(&securities)
-	a.handler = proxy.NewHandler(table, proxy.Options{Log: a.log, Observer: a.metrics, Enqueuer: a.depot, Follower: a.depot})
+	a.handler = proxy.NewHandler(table, proxy.Options{Log: a.log, Observer: &watchers{a.metrics, a.access, a.traces}, Tracer: a.traces, Enqueuer: a.depot, Follower: a.depot})
 	a.depot.handler, a.depot.adopt = a.handler, a.adopt
 	a.metrics.WatchBackends(a.backends)
 	a.metrics.WatchCertificates(a.certificates)
@@ -87,18 +91,25 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 
 	// The store first: that another gateway has it says more than that its
 	// addresses are taken.
-	problems = a.depot.open(cfg)
+	problems = a.setAccess(cfg)
+	if problems == nil {
+		problems = a.depot.open(cfg)
+	}
 	if problems == nil {
 		problems = a.bind(cfg)
 	}
 	if problems != nil {
+		_ = a.access.Set(telemetry.AccessTarget{})
 		a.depot.close()
 		for _, p := range a.pools {
 			p.close()
 		}
 		return nil, problems
 	}
+	a.traces.Set(cfg.Telemetry.OTLP.Reveal(), cfg.Telemetry.Sample)
 	a.group = lifecycle.New(lifecycle.Options{Drain: drainOf(cfg), Log: a.log},
+		lifecycle.Part{Name: "access log", Run: a.access.Run},
+		lifecycle.Part{Name: "traces", Run: a.traces.Run},
 		lifecycle.Part{Name: "nodes", Run: a.runNodes},
 		lifecycle.Part{Name: "store", Run: a.depot.run},
 		lifecycle.Part{Name: "admin", Run: a.admin.Run},
@@ -126,7 +137,7 @@ func Check(cfg *config.Config) error {
 	problems = append(problems, more...)
 	handler := proxy.NewHandler(table, proxy.Options{})
 	_, more = newListeners(cfg, securities, handler, handler.Trusts, log)
-	problems = append(append(problems, more...), checkStore(cfg)...)
+	problems = append(append(append(problems, more...), checkStore(cfg)...), checkAccess(cfg)...)
 	if len(problems) > 0 {
 		return problems
 	}

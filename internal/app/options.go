@@ -14,6 +14,9 @@ type Options struct {
 	// configuration. Default: discard.
 	Log *telemetry.Log
 
+	// Stdout is where the access log goes with access_log: stdout. Default: discard.
+	Stdout io.Writer
+
 	// Version stands on the admin page. Default: left out.
 	Version string
 
@@ -32,6 +35,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = telemetry.NewLog(io.Discard)
+	}
+	if o.Stdout == nil {
+		o.Stdout = io.Discard
 	}
 	if o.Ready == nil {
 		o.Ready = func() {}

@@ -34,6 +34,7 @@ var (
 func (a *App) Reload() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.access.Reopen() // what moves files sends SIGHUP, whatever becomes of the reload
 	_, err := a.reload()
 	return err
 }
@@ -85,6 +86,15 @@ func (a *App) put(cfg *config.Config) error {
 		undo()
 		return problems
 	}
+	if problems := a.setAccess(cfg); problems != nil {
+		undo()
+		return problems
+	}
+	dropNodes := undo
+	undo = func() {
+		dropNodes()
+		_ = a.setAccess(a.cfg) // its file is open already, or it is off
+	}
 	if err := a.depot.configure(cfg); err != nil {
 		undo()
 		return err
@@ -105,6 +115,7 @@ func (a *App) put(cfg *config.Config) error {
 	a.retire(a.pools, fresh)
 	resize(a.listeners, size)
 	renew(a.listeners, securities, *a.securities.Load(), a.log)
+	a.traces.Set(cfg.Telemetry.OTLP.Reveal(), cfg.Telemetry.Sample)
 	a.group.SetDrain(drainOf(cfg))
 	a.cfg, a.pools, a.guards = cfg, fresh, guards
 	a.securities.Store(&securities)

@@ -1,0 +1,28 @@
+package app
+
+import (
+	"soapway/internal/telemetry"
+	"soapway/proxy"
+)
+
+// watchers are all that is told of exchanges and tries.
+type watchers struct {
+	metrics *telemetry.Metrics
+	access  *telemetry.Access
+	traces  *telemetry.Tracer
+}
+
+var _ proxy.Observer = (*watchers)(nil)
+
+// ObserveExchange implements [proxy.Observer].
+func (w *watchers) ObserveExchange(e proxy.ExchangeEvent) {
+	w.metrics.ObserveExchange(e)
+	w.access.Exchange(&e)
+	w.traces.Exchange(&e)
+}
+
+// ObserveAttempt implements [proxy.Observer].
+func (w *watchers) ObserveAttempt(e proxy.AttemptEvent) {
+	w.metrics.ObserveAttempt(e)
+	w.traces.Attempt(&e)
+}
