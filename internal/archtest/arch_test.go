@@ -32,8 +32,10 @@ type rule struct {
 var rules = map[string]rule{
 	"bench": {
 		ours: []string{"internal/frame", "soapcodec"},
+		test: []string{"internal/memnet"},
+		// The server of NATS is the far end of an rpc test, and what the queue is compared with.
 		external: []string{
-			"github.com/HdrHistogram/hdrhistogram-go", "github.com/nats-io/nats.go", "github.com/prometheus/procfs",
+			"github.com/HdrHistogram/hdrhistogram-go", "github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/prometheus/procfs",
 			"golang.org/x/perf/benchfmt", "golang.org/x/perf/benchmath", "golang.org/x/sys",
 		},
 	},
