@@ -30,6 +30,7 @@ func (l *loader) check() {
 	l.checkRoutes()
 	l.checkCircuits()
 	l.checkSites()
+	l.checkSiteNodes()
 	l.checkStore()
 }
 

@@ -20,8 +20,6 @@ type unbuilt struct {
 // notYet lists what is refused as "not available yet". A key leaves this list
 // in the change that builds it.
 var notYet = []unbuilt{
-	{"backends.*.nodes[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
-	{"routes[].to[].url", notSite, "http, https, framed, framed+tls and builtin nodes work"},
 	{"routes[].shadow", isNil, "remove the key"},
 	{"store.url", isEmpty, "use dir, a store on this machine"},
 	{"store.replicas", nil, "use dir, a store on this machine"},
@@ -29,7 +27,6 @@ var notYet = []unbuilt{
 	{"store.tls", isNil, "use dir, a store on this machine"},
 	{"store.monitor", isZero, "use dir, a store on this machine"},
 	{"store.assume_synced", is(false), "use dir, a store on this machine"},
-	{"sites", isNil, "remove the key"},
 	{"admin.tls", isNil, "keep admin on loopback, or put a TLS proxy in front"},
 	{"admin.audit", isZero, "remove the key"},
 	{"alerts", nil, "watch /metrics on the admin address"},
@@ -40,7 +37,6 @@ func is(want any) func(any) bool { return func(v any) bool { return v == want } 
 func isNil(v any) bool       { rv := reflect.ValueOf(v); return rv.Kind() == reflect.Pointer && rv.IsNil() }
 func isZero(v any) bool      { return reflect.ValueOf(v).IsZero() }
 func isEmpty(v any) bool     { return reflect.ValueOf(v).Len() == 0 }
-func notSite(v any) bool     { n, ok := v.(NodeURL); return ok && n.Scheme != NodeSite }
 
 // findUnbuilt returns the entry of notYet that covers a key of the schema, and
 // whether it is the entry's own key, not one below it.

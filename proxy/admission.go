@@ -16,7 +16,7 @@ import (
 // body is read wherever the head decides about the route (SPEC.md §3.3:
 // Expect: 100-continue is answered once route, authentication and size are known).
 func (c *call) enter(r *route) error {
-	if c.entered || r.Guard == nil {
+	if c.entered || r.Guard == nil || c.ex.Arrival != nil {
 		return nil
 	}
 	c.waits() // a password takes its time

@@ -96,6 +96,12 @@ func (h *Handler) Deliver(ctx context.Context, m *Stored, try Try) (result Deliv
 	}
 	c.delivery = soapcodec.Delivery{Attempt: try.Attempt, PossibleDuplicate: try.PossibleDuplicate}
 	req := c.storedRequest(meta, try)
+	if req.Label = m.Label; req.Label != nil {
+		req.Host, req.Doubt, req.Action, req.Accepted = string(meta.Host), try.PossibleDuplicate, string(meta.Action), m.Accepted
+		for _, s := range meta.Sites {
+			req.Sites = append(req.Sites, string(s))
+		}
+	}
 	if reason := c.aimAnswer(req, string(meta.To)); reason != "" {
 		return DeliveryResult{Verdict: VerdictDead, Reason: reason}
 	}

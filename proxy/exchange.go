@@ -57,6 +57,10 @@ type Exchange struct {
 	// Length is the number of octets of Body, -1 if it is not known (chunked).
 	Length int64
 
+	// Arrival is set, for [Handler.Arrive], where the request has come from another
+	// site.
+	Arrival *Arrival
+
 	// Waits is told once, by the goroutine that serves the exchange, before that
 	// waits for anybody but the caller; an exchange that never does, as one with a
 	// node inside the process, may be over without a word. It may be nil.

@@ -37,8 +37,14 @@ func NewHandler(t *Table, opt Options) *Handler {
 func (h *Handler) Swap(t *Table) { h.table.Store(t) }
 
 // Serve implements [Server].
-func (h *Handler) Serve(ctx context.Context, ex *Exchange) (reply *Reply) {
-	c := &call{h: h, t: h.table.Load(), ex: ex, ctx: ctx}
+func (h *Handler) Serve(ctx context.Context, ex *Exchange) *Reply {
+	_, reply := h.serveCall(ctx, ex)
+	return reply
+}
+
+// serveCall is Serve for callers that need to know more than the reply.
+func (h *Handler) serveCall(ctx context.Context, ex *Exchange) (c *call, reply *Reply) {
+	c = &call{h: h, t: h.table.Load(), ex: ex, ctx: ctx}
 	defer func() {
 		if p := recover(); p != nil {
 			c.close()
@@ -53,7 +59,7 @@ func (h *Handler) Serve(ctx context.Context, ex *Exchange) (reply *Reply) {
 		c.close()
 		reply = c.answer(err)
 	}
-	return reply
+	return c, reply
 }
 
 // serve is the way of a message, one line a stage. Every error is an answer of
@@ -88,10 +94,10 @@ func (c *call) serve() (*Reply, error) {
 	if err := c.checkOperation(); err != nil {
 		return nil, err
 	}
-	switch c.route.Delivery {
-	case Queue:
+	switch {
+	case c.route.Delivery == Queue, c.ex.Arrival != nil:
 		return c.enqueue()
-	case SyncThenQueue:
+	case c.route.Delivery == SyncThenQueue:
 		return c.tryThenEnqueue()
 	}
 	resp, node, err := c.attempt(c.request(), c.route.tail(c.target.path))
@@ -136,6 +142,7 @@ type call struct {
 	patient   bool            // is stored, and can wait for its turn at a busy backend
 	envelope  bool            // the answer is one
 	following bool            // asks what has become of a stored message
+	before    bool            // has come from another site before
 
 	until time.Time // when a try that waits for an answer is given up; zero = as the backend says
 	doubt bool      // a backend may have processed the message that is stored
@@ -182,6 +189,9 @@ func (c *call) begin() {
 	c.ex.ID = newID()
 	c.beginTrace()
 	c.fwd = forwarding{table: c.t, ex: c.ex, trusted: c.t.trusts(c.ex.Client.Addr()), host: c.ex.Host}
+	if a := c.ex.Arrival; a != nil {
+		c.fwd.trusted, c.caller, c.doubt = true, siteCaller(a), a.Doubt
+	}
 	if !c.ex.Framed {
 		c.fwd.scheme = "http"
 		if c.ex.TLS {

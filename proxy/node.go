@@ -62,6 +62,17 @@ type Request struct {
 	// Once says that the body is a stream that cannot be sent twice.
 	Once bool
 
+	// Label and Sites are those of a stored message that goes over a link to another
+	// site: [Stored].Label, and the sites that it has passed. Host is then always that
+	// which the caller asked for.
+	Label any
+	Sites []string
+	// Doubt says that it may have been processed before, Action is its wsa:Action, and
+	// Accepted when the gateway has taken it.
+	Doubt    bool
+	Action   string
+	Accepted time.Time
+
 	Version soapcodec.Version
 	// Multipart says that the message has attachments, which framed nodes do not
 	// take: see [ErrMultipart].

@@ -30,6 +30,11 @@ type Stored struct {
 	// Forwards says that the answer to the message may be a message of its own:
 	// DeliveryResult.Next.
 	Forwards bool
+
+	// Came is the label under which it has come from another site ([Arrival]), and
+	// Label the one that it has on the link that it goes over ([Request]). The store
+	// gives them their meaning; nil is none.
+	Came, Label any
 }
 
 // Receipt is what a store promises for a message that it has taken.
@@ -43,6 +48,10 @@ type Receipt struct {
 
 	// Reply is the answer to that message, if it is kept.
 	Reply *KeptReply
+
+	// Before says that a message with the label Stored.Came was kept before, so that
+	// this one was not.
+	Before bool
 }
 
 // An Enqueuer keeps messages for later. Internal/app gives the Handler one, so
@@ -108,6 +117,7 @@ func (c *call) enqueue() (*Reply, error) {
 		return nil, err
 	}
 	c.outcome = OutcomeStored
+	c.before = receipt.Before
 	h := c.stamped(http.Header{})
 	if receipt.Repeat != "" {
 		c.outcome = OutcomeRepeated
@@ -143,6 +153,13 @@ func (c *call) stored() *Stored {
 		meta.Client = c.ex.Client.String()
 	}
 	meta.Answer = c.asks
+	var came any
+	if a := c.ex.Arrival; a != nil {
+		came = a.Label
+		for _, s := range a.Sites {
+			meta.Sites = append(meta.Sites, octets(s))
+		}
+	}
 	if c.route.KeepReplies || c.keeps {
 		meta.Reply = &replyWish{SOAP: c.version.String(), Caller: octets(c.caller), Keep: max(0, c.route.ReplyKeep)}
 	}
@@ -162,7 +179,7 @@ func (c *call) stored() *Stored {
 	slices.SortStableFunc(meta.Header, func(a, b [2]octets) int { return strings.Compare(string(a[0]), string(b[0])) })
 	return &Stored{
 		ID: c.ex.ID, Route: c.route.Name, Backend: c.route.backend.Name, Operation: c.child.Local,
-		Accepted: c.ex.Received, Meta: meta.append(nil), Body: c.msg.own(), Blob: c.msg.file, Identity: c.identity, Forwards: c.asks != nil,
+		Accepted: c.ex.Received, Meta: meta.append(nil), Body: c.msg.own(), Blob: c.msg.file, Identity: c.identity, Forwards: c.asks != nil, Came: came,
 	}
 }
 

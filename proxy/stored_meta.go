@@ -28,6 +28,7 @@ type storedMeta struct {
 	Header   [][2]octets `json:"header,omitempty"`
 	Answer   *answerWish `json:"answer,omitempty"` // nil: the answer goes nowhere
 	To       octets      `json:"to,omitempty"`     // of an answer: where it goes
+	Sites    []octets    `json:"sites,omitempty"`  // that it has passed
 }
 
 const metaVersion = 1
@@ -100,6 +101,12 @@ func (m *storedMeta) append(dst []byte) []byte {
 	}
 	if m.Answer != nil {
 		dst = m.Answer.append(dst)
+	}
+	for i, s := range m.Sites {
+		dst = s.append(append(dst, [...]string{`,"sites":[`, `,`}[min(i, 1)]...))
+	}
+	if len(m.Sites) > 0 {
+		dst = append(dst, ']')
 	}
 	for i, f := range m.Header {
 		if i == 0 {

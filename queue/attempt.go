@@ -79,6 +79,9 @@ func (q *Queue) attempt(run *running, d *destState, it *item) {
 			return
 		}
 	}
+	if link := d.cfg.Link; link != "" {
+		del.Label = labelOf(m, link, d.cfg.Class)
+	}
 	body := watch(del, m)
 	began := time.Now()
 	o := q.deliv.Deliver(run.work, del)
@@ -187,8 +190,16 @@ func (q *Queue) done(d *destState, it *item) {
 	q.opt.Observer.Finished(it.route.name, q.clock.now()-it.accepted)
 	recorded := it.recorded()
 	known, ok := q.ids.settle(it.same(), it.id(), FateDelivered)
+	came := it.came()
+	if came != nil {
+		q.settleLabel(it, came, known, ok)
+	}
 	q.end(d, it)
 	q.mu.Unlock()
+	if came != nil {
+		q.removed(it, recorded, nil) // itself with its label
+		return
+	}
 	if !ok {
 		q.remove(it, recorded)
 		return

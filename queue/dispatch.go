@@ -165,7 +165,7 @@ func (d *destState) startDue(run *running) time.Duration {
 			return d.startProbe(run, now)
 		case now < d.quiet:
 			return min(d.quiet-now, idleWait-1)
-		case !d.pace.room(d.flying, d.cfg.Parallel):
+		case !d.room():
 			return idleWait
 		}
 		it := d.pick(now, false)
@@ -175,6 +175,15 @@ func (d *destState) startDue(run *running) time.Duration {
 		d.launch(run, it)
 	}
 	return idleWait
+}
+
+// room reports whether one more attempt may begin. A link makes batches of what is
+// under way, and is not felt for.
+func (d *destState) room() bool {
+	if d.cfg.Link != "" {
+		return d.flying < d.cfg.Parallel
+	}
+	return d.pace.room(d.flying, d.cfg.Parallel)
 }
 
 // pick takes the next item, the routes of the destination in turn.

@@ -130,7 +130,7 @@ func (q *Queue) replayDelivered(ctx context.Context, id string, h *hand) error {
 	q.mu.Unlock()
 	m := *d.Message
 	m.Accepted, m.First, m.Anew, m.Again = time.Now(), false, true, true
-	if _, err := q.store.Put(ctx, &m); err != nil {
+	if _, err := q.put(ctx, &m); err != nil {
 		return fmt.Errorf("queue: replay of %s: %w", id, err)
 	}
 	return nil

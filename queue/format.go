@@ -39,7 +39,8 @@ import (
 // OPTION is NAME=VALUE, and one that is not known is passed over: first=1 is
 // Message.First, anew=1 Message.Anew, stops=1 is DeadLetter.Stops, same=KEYANDSUM.UNTIL is
 // Message.Identity, forwards=1 is Message.Forwards, after=N is Message.After, again=1 is
-// Message.Again. A delivered message, on gw.done.ID, is written as a dead letter. A record
+// Message.Again, came=LABEL Message.Came and link=LABEL Message.Link, where LABEL is
+// EPOCH.CLASS.N.LINK, EPOCH in hexadecimal, with /ORIGIN behind it if there is one. A delivered message, on gw.done.ID, is written as a dead letter. A record
 // whose body does not stand in it as it is begins with 2
 // in place of 1 and has one option more: zstd=N where the body, of N octets, is
 // compressed (RFC 8878), or blob=NAME.SIZE.CRC where it is the file NAME in blobs/,
@@ -259,6 +260,10 @@ func (m *Message) option(name, value string) {
 		m.Identity, _ = parseIdentity(value)
 	case "forwards":
 		m.Forwards = value == "1"
+	case "came":
+		m.Came = parseLabel(value)
+	case "link":
+		m.Link = parseLabel(value)
 	case "after":
 		if n, err := strconv.ParseUint(value, 10, 8); err == nil {
 			m.After = Fate(n)
@@ -279,6 +284,12 @@ func (m *Message) appendOptions(b []byte) []byte {
 	}
 	if m.After != FateWaiting {
 		b = strconv.AppendUint(append(b, " after="...), uint64(m.After), 10)
+	}
+	if m.Came != nil {
+		b = append(append(b, " came="...), m.Came.option()...)
+	}
+	if m.Link != nil {
+		b = append(append(b, " link="...), m.Link.option()...)
 	}
 	return b
 }

@@ -82,7 +82,8 @@ type more struct {
 	// next is the id of what follows from the message, if it forwards.
 	next     idKey
 	forwards bool
-	doom     *doom // its end, while its dead letter finds no room
+	doom     *doom  // its end, while its dead letter finds no room
+	came     *Label // Message.Came
 }
 
 // extra returns what is kept of few messages, made if need be.
@@ -123,6 +124,14 @@ func (it *item) same() *[16]byte {
 	return &it.more.same
 }
 
+// came is Message.Came.
+func (it *item) came() *Label {
+	if it.more == nil {
+		return nil
+	}
+	return it.more.came
+}
+
 // forwards is Message.Forwards.
 func (it *item) forwards() bool { return it.more != nil && it.more.forwards }
 
@@ -140,7 +149,7 @@ func (it *item) cool() {
 		return
 	}
 	it.more.hot = nil
-	if x := it.more; x.id == "" && len(x.history) == 0 && !x.known && !x.forwards && x.due == 0 && x.denied == 0 && x.doom == nil {
+	if x := it.more; x.id == "" && len(x.history) == 0 && !x.known && !x.forwards && x.due == 0 && x.denied == 0 && x.doom == nil && x.came == nil {
 		it.more = nil
 	}
 }

@@ -104,6 +104,7 @@ type burial struct {
 type deadEntry struct {
 	Entry
 	same *[16]byte // key of Message.Identity, nil for none
+	came *Label    // Message.Came
 }
 
 // bury adds a dead letter to the index.
@@ -124,7 +125,7 @@ func (q *Queue) bury(d *DeadLetter, size int64) {
 	if !d.Identity.IsZero() {
 		q.ids.set(&d.Identity, d.ID, d.Route, FateDead)
 	}
-	q.buried.byID[d.ID] = &deadEntry{same: d.key(), Entry: Entry{
+	q.buried.byID[d.ID] = &deadEntry{same: d.key(), came: d.Came, Entry: Entry{
 		ID: d.ID, Route: d.Route, Destination: d.Destination, Lane: d.Lane, Operation: d.Operation,
 		State: StateDead, Accepted: d.Accepted, Died: d.Died, Size: size, Attempts: n,
 		Reason: d.Reason, Text: d.Text, Stops: d.Stops,

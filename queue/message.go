@@ -64,6 +64,14 @@ type Message struct {
 	// After is what became of the message that this one follows from;
 	// FateWaiting for one that follows from none.
 	After Fate
+
+	// Came is the label under which the message has come from another site; nil for
+	// one that has not. Under one label one message is kept ([ErrSeen]).
+	Came *Label
+
+	// Link is its own label, given when it enters the log on a route that leads to a
+	// link; nil for others.
+	Link *Label
 }
 
 // Delivery is the input of one attempt.
@@ -75,6 +83,10 @@ type Delivery struct {
 
 	// PossibleDuplicate says that an earlier attempt may have been processed.
 	PossibleDuplicate bool
+
+	// Label is the number of the message on the link that it goes over, the same in
+	// every attempt; nil if its destination is no link.
+	Label *Label
 }
 
 // Verdict is what an attempt means for its message.

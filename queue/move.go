@@ -359,7 +359,7 @@ func (q *Queue) moveWaiting(ctx context.Context, it *item, to string) error {
 	if err := q.reserve(to, size); err != nil {
 		return err
 	}
-	_, err = q.store.Put(ctx, &fresh)
+	_, err = q.put(ctx, &fresh)
 	q.unreserve(to, size)
 	if q.putElsewhere(it.id()) { // also where the store does not know
 		return errors.Join(err, q.store.Remove(it.seq))

@@ -33,7 +33,7 @@ func (q *Queue) sendOn(ctx context.Context, it *item, next *Message, fate Fate) 
 	m := *next
 	m.ID, m.Accepted, m.After = it.more.next.String(), time.Now(), fate
 	err := q.insist(ctx, it, func() error {
-		_, err := q.store.Put(context.Background(), &m)
+		_, err := q.put(context.Background(), &m)
 		return err
 	})
 	if err == nil {

@@ -64,7 +64,7 @@ func (q *Queue) Replay(ctx context.Context, id string) error {
 	q.mu.Lock()
 	held.history = mark
 	q.mu.Unlock()
-	if _, err := q.store.Put(ctx, &m); err != nil {
+	if _, err := q.put(ctx, &m); err != nil {
 		return err
 	}
 	if err := q.store.Unbury(ctx, id); err != nil {
@@ -121,6 +121,7 @@ func (q *Queue) Drop(ctx context.Context, id string) error {
 	recorded := false
 	var known Known
 	var ok bool
+	came := q.cameOf(it, id)
 	if it != nil {
 		recorded = it.recorded()
 		known, ok = q.ids.settle(it.same(), id, FateDropped)
@@ -129,6 +130,11 @@ func (q *Queue) Drop(ctx context.Context, id string) error {
 		known, ok = q.ids.settle(q.buried.byID[id].same, id, FateDropped)
 	}
 	q.mu.Unlock()
+	if came != nil {
+		if err := q.Consume(ctx, came); err != nil {
+			return err
+		}
+	}
 	if it != nil {
 		var err error
 		if ok {
@@ -159,6 +165,15 @@ func (q *Queue) Drop(ctx context.Context, id string) error {
 		q.mu.Unlock()
 	}
 	return nil
+}
+
+// cameOf is the label under which a message has come that waits or is dead. mu is
+// held.
+func (q *Queue) cameOf(it *item, id string) *Label {
+	if it != nil {
+		return it.came()
+	}
+	return q.buried.byID[id].came
 }
 
 // ReplayAll replays the dead letters that f selects and returns how many.

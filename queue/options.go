@@ -131,6 +131,12 @@ type Destination struct {
 
 	// Parallel is the most attempts under way at once. Default 64.
 	Parallel int
+
+	// Link says that the destination is a link to another site, and which: messages
+	// get labels when they enter the log, in the class of the link, and attempts are
+	// under way as many as may be, since they share batches. Default: it is none.
+	Link  string
+	Class uint8
 }
 
 func (d Destination) withDefaults() Destination {

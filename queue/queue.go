@@ -49,6 +49,11 @@ type Queue struct {
 	agenda   agenda
 	clock    clock
 
+	epoch   uint64                // of the labels that are given
+	numbers map[Stream]*numbering // of this epoch
+	seen    seen
+	saving  sync.Mutex // held while the states of seen are written; before mu
+
 	// moving is held for reading by what takes a message to where a backup has
 	// looked already, for writing by a backup. It comes before mu.
 	moving  sync.RWMutex
@@ -93,6 +98,7 @@ func New(s Store, d Deliverer, opt Options) (*Queue, error) {
 		inHand: map[string]*hand{},
 		ids:    newIdentities(), complete: make(chan struct{}),
 		agenda: newAgenda(), clock: newClock(opt.Wall),
+		epoch: newEpoch(), numbers: map[Stream]*numbering{}, seen: newSeen(),
 	}
 	s.OnCommit(q.committed)
 	return q, nil
@@ -173,14 +179,22 @@ const pausedState = "paused."
 
 // Put accepts a message. It returns nil once the message is durable; from then
 // on it is delivered or becomes a dead letter, whatever happens. The errors are
-// those of [Store.Put]; ErrFull also for a route that has as much as it may. m
-// must not be changed afterwards.
+// those of [Store.Put]; ErrFull also for a route that has as much as it may, and
+// ErrSeen for a message with a label that has come before. m must not be changed
+// afterwards.
 func (q *Queue) Put(ctx context.Context, m *Message) error {
+	if m.Came == nil {
+		return q.accept(ctx, m)
+	}
+	return q.once(ctx, m.Came, func() error { return q.accept(ctx, m) })
+}
+
+func (q *Queue) accept(ctx context.Context, m *Message) error {
 	size := m.Size()
 	if err := q.reserve(m.Route, size); err != nil {
 		return err
 	}
-	_, err := q.store.Put(ctx, m)
+	_, err := q.put(ctx, m)
 	q.unreserve(m.Route, size)
 	return err
 }
@@ -195,6 +209,9 @@ func (q *Queue) committed(seq uint64, m *Message) {
 		return // the scan was faster, and the message is in the index, or done
 	}
 	q.identify(m)
+	if m.Came != nil {
+		q.seen.add(m.Came)
+	}
 	it := q.item(seq, m, m.Size())
 	h := q.inHand[m.ID]
 	if h != nil && len(h.history) > 0 {
@@ -233,6 +250,9 @@ func (q *Queue) item(seq uint64, m *Message, size int64) *item {
 	if !m.Identity.IsZero() {
 		it.extra().same, it.more.known = m.Identity.Key, true
 	}
+	if m.Came != nil {
+		it.extra().came = m.Came
+	}
 	if m.Forwards {
 		it.extra().next, it.more.forwards = nextKey(m.ID, m.Accepted), true
 	}
@@ -267,6 +287,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	err := q.Load(ctx)
 	if err == nil {
 		run.wg.Go(func() { q.sweep(ctx) })
+		run.wg.Go(func() { q.repayLabels(ctx) })
 		<-ctx.Done()
 	} else if ctx.Err() != nil {
 		err = nil
@@ -285,6 +306,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	}
 	if err == nil {
 		q.noteClock(context.WithoutCancel(ctx))
+		q.repay(context.WithoutCancel(ctx))
 	}
 	return err
 }
@@ -302,11 +324,17 @@ func (q *Queue) Load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("queue: identities: %w", err)
 	}
+	if err := q.loadSeen(); err != nil {
+		return err
+	}
 	follow := followers{}
 	err = q.store.ScanDead(ctx, func(d *DeadLetter, size int64) error {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.bury(d, size)
+		if d.Came != nil {
+			q.seen.add(d.Came)
+		}
 		follow.add(d.Message)
 		return nil
 	})
@@ -360,6 +388,10 @@ func (q *Queue) Load(ctx context.Context) error {
 		}
 		if old != nil || q.buried.byID[m.ID] != nil {
 			// It was buried, or replayed, and a crash has brought it back.
+			stale = append(stale, seq)
+			return nil
+		}
+		if m.Came != nil && !q.seen.take(m) {
 			stale = append(stale, seq)
 			return nil
 		}

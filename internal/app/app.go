@@ -14,6 +14,7 @@ import (
 	"soapway/internal/telemetry"
 	"soapway/proxy"
 	"soapway/queue"
+	"soapway/queue/relay"
 )
 
 // The states of an App, in the order in which it goes through them.
@@ -33,6 +34,8 @@ type App struct {
 	handler   *proxy.Handler
 	door      door
 	depot     *depot
+	sites     *sites
+	peers     atomic.Pointer[peers]
 	admin     *admin.Server
 	listeners []*listener
 	headBytes int64 // what they read of a head
@@ -69,9 +72,11 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	a.traces = telemetry.NewTracer(opt.Version, a.log, a.metrics)
 	a.depot = newDepot(a.log, a.metrics, &a.door)
 	a.depot.openStore = opt.openStore
+	a.sites = newSites(a.log, a.depot, &a.door)
 	securities, problems := buildTLS(cfg, nil, a.log)
-	pools, guards, table, more := build(cfg, nil, nil)
-	if problems = append(problems, more...); problems != nil {
+	links, peers, bad := a.sites.build(cfg)
+	pools, guards, table, more := build(cfg, nil, nil, a.sites.hub)
+	if problems = append(append(problems, bad...), more...); problems != nil {
 		for _, p := range pools {
 			p.close()
 		}
@@ -84,6 +89,9 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	a.securities.Store(&securities)
 	a.handler = proxy.NewHandler(table, proxy.Options{Log: a.log, Observer: &watchers{a.metrics, a.access, a.traces}, Tracer: a.traces, Enqueuer: a.depot, Follower: a.depot})
 	a.depot.handler, a.depot.adopt = a.handler, a.adopt
+	a.sites.handler = a.handler
+	a.sites.configure(cfg, links)
+	a.peers.Store(&peers)
 	a.metrics.WatchBackends(a.backends)
 	a.metrics.WatchCertificates(a.certificates)
 	a.door.server = a.handler
@@ -111,6 +119,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		lifecycle.Part{Name: "access log", Run: a.access.Run},
 		lifecycle.Part{Name: "traces", Run: a.traces.Run},
 		lifecycle.Part{Name: "nodes", Run: a.runNodes},
+		lifecycle.Part{Name: "links", Run: a.sites.run},
 		lifecycle.Part{Name: "store", Run: a.depot.run},
 		lifecycle.Part{Name: "admin", Run: a.admin.Run},
 		lifecycle.Part{Name: "certificates", Run: a.runCertificates},
@@ -125,7 +134,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 // only a bound address can show. Its error is config.Problems.
 func Check(cfg *config.Config) error {
 	log := slog.New(slog.DiscardHandler)
-	pools, _, table, problems := build(cfg, nil, nil)
+	pools, _, table, problems := build(cfg, nil, nil, nil)
 	for _, p := range pools {
 		p.close()
 	}
@@ -138,6 +147,8 @@ func Check(cfg *config.Config) error {
 	handler := proxy.NewHandler(table, proxy.Options{})
 	_, more = newListeners(cfg, securities, handler, handler.Trusts, log)
 	problems = append(append(append(problems, more...), checkStore(cfg)...), checkAccess(cfg)...)
+	_, _, more = newSites(log, nil, nil).build(cfg)
+	problems = append(problems, more...)
 	if len(problems) > 0 {
 		return problems
 	}
@@ -146,11 +157,11 @@ func Check(cfg *config.Config) error {
 
 // build makes what a reload replaces. Nodes and guards of old that are the same
 // are kept.
-func build(cfg *config.Config, old pools, before guards) (pools, guards, *proxy.Table, config.Problems) {
+func build(cfg *config.Config, old pools, before guards, hub *relay.Hub) (pools, guards, *proxy.Table, config.Problems) {
 	guards, problems := buildGuards(cfg, before)
 	blocks, more := readBlocks(cfg)
 	problems = append(append(problems, more...), checkDescriptions(cfg)...)
-	pools, more := buildPools(cfg, old)
+	pools, more := buildPools(cfg, old, hub)
 	if problems = append(problems, more...); problems != nil {
 		for _, p := range pools.without(old) {
 			p.close()
@@ -173,7 +184,7 @@ func build(cfg *config.Config, old pools, before guards) (pools, guards, *proxy.
 
 // bind makes and binds the listeners and the admin listener: all or none.
 func (a *App) bind(cfg *config.Config) config.Problems {
-	listeners, problems := newListeners(cfg, *a.securities.Load(), challenges{&a.door}, a.handler.Trusts, a.log)
+	listeners, problems := newListeners(cfg, *a.securities.Load(), siteMount{challenges{&a.door}, a.sites, &a.peers}, a.handler.Trusts, a.log)
 	if problems != nil {
 		return problems
 	}

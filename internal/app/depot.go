@@ -198,7 +198,7 @@ func storeOptions(cfg *config.Config, log *slog.Logger, o queue.StoreObserver) (
 // queueRoutes are the routes that store messages and those that have some,
 // with their backends.
 func queueRoutes(cfg *config.Config, has map[string]bool) (routes []queue.Route, dests []queue.Destination) {
-	known := map[string]bool{}
+	known, classes := map[string]bool{}, linkClasses(cfg)
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
 		if !r.Stores() && !has[r.Name] {
@@ -213,30 +213,58 @@ func queueRoutes(cfg *config.Config, has map[string]bool) (routes []queue.Route,
 			AtMostOnce: r.Stores() && r.Assurance == config.AtMostOnce,
 			StopOnDead: r.OnDead == config.OnDeadStop, Closed: !r.Stores(),
 		})
-		dests = destination(dests, known, name, b)
+		if leadsToSite(b) {
+			overLink(&routes[len(routes)-1])
+		}
+		dests = destination(dests, known, classes, name, b)
 		// The answers of the route have circuits of their own, one for each place.
 		for _, n := range r.ReplyNodes() {
 			routes = append(routes, queue.Route{
 				Name: proxy.AnswerRoute(r.Name, n.Origin()), Destination: n.Origin(), Retry: retryPolicy(&r.Retry),
 				AtMostOnce: r.Assurance == config.AtMostOnce,
 			})
-			dests = destination(dests, known, n.Origin(), cfg.ReplyBackend(n))
+			dests = destination(dests, known, classes, n.Origin(), cfg.ReplyBackend(n))
 		}
 	}
 	return routes, dests
 }
 
 // destination appends a backend, unless it is known.
-func destination(dests []queue.Destination, known map[string]bool, name string, b *config.Backend) []queue.Destination {
+func destination(dests []queue.Destination, known map[string]bool, classes map[string]uint8, name string, b *config.Backend) []queue.Destination {
 	if known[name] {
 		return dests
 	}
 	known[name] = true
-	return append(dests, queue.Destination{
+	d := queue.Destination{
 		Name: name, Failures: int(b.Outlier.Failures),
 		Initial: time.Duration(b.Probe.Initial), Max: time.Duration(b.Probe.Max),
 		Parallel: min(maxParallel, countOr(b.MaxConnections, maxParallel), countOr(b.MaxConcurrency, maxParallel)),
-	})
+	}
+	if n, ok := b.SiteNode(); ok {
+		d.Link, d.Class, d.Parallel = n.Site, classes[n.Site], linkParallel
+	}
+	return append(dests, d)
+}
+
+// linkParallel is how many messages are on their way over a link at once: as many as
+// fill its batches. Each is in memory, with up to 1 MiB.
+const linkParallel = 256
+
+// overLink makes a route one whose messages go over a link: they do not expire
+// (SPEC.md §6), and under their labels they arrive once, however often they are tried.
+func overLink(r *queue.Route) {
+	r.Retry.Expire, r.Retry.Attempts, r.AtMostOnce = -1, 0, false
+}
+
+// linkClasses are the priorities of the links of cfg.
+func linkClasses(cfg *config.Config) map[string]uint8 {
+	classes := map[string]uint8{}
+	if cfg.Sites != nil {
+		for _, l := range cfg.Sites.Links {
+			classes[l.Name] = uint8(l.Priority)
+		}
+	}
+	return classes
 }
 
 // quota is what may wait of a route, 0 for no bound.
@@ -337,12 +365,15 @@ func (p *depot) Enqueue(ctx context.Context, m *proxy.Stored) (proxy.Receipt, er
 	if m.Blob != nil {
 		message.Blob = m.Blob // no typed nil
 	}
+	message.Came, _ = m.Came.(*queue.Label)
 	receipt, err := s.put(ctx, message, m.Identity)
 	switch {
 	case err == nil:
 		return receipt, nil
 	case errors.Is(err, proxy.ErrDeadLettered):
 		return proxy.Receipt{}, err
+	case errors.Is(err, queue.ErrSeen):
+		return proxy.Receipt{Before: true}, nil
 	case errors.Is(err, queue.ErrOtherContent):
 		return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrOtherContent, err)
 	case errors.Is(err, queue.ErrUnknown): // before the errors that it may wrap
@@ -377,6 +408,12 @@ func (s *stock) put(ctx context.Context, m *queue.Message, id *proxy.Identity) (
 		return receipt, fmt.Errorf("%w: message %s", proxy.ErrDeadLettered, kept.ID)
 	}
 	receipt.Repeat = kept.ID
+	if m.Came != nil {
+		// Its label is in no record: it must be remembered all the same.
+		if err := s.queue.Consume(ctx, m.Came); err != nil {
+			return receipt, fmt.Errorf("%w: %w", queue.ErrUnknown, err)
+		}
+	}
 	if kept.Fate == queue.FateDelivered {
 		if r, err := s.store.Reply(kept.ID); err == nil && !r.Expired(s.now()) {
 			receipt.Reply = keptReply(r)
@@ -407,6 +444,9 @@ func (p *depot) Deliver(ctx context.Context, d *queue.Delivery) queue.Outcome {
 	}
 	if d.Blob != nil {
 		m.Blob = d.Blob // no typed nil
+	}
+	if d.Label != nil {
+		m.Label = d.Label // no typed nil
 	}
 	r := p.handler.Deliver(ctx, m, proxy.Try{Attempt: d.Attempt, PossibleDuplicate: d.PossibleDuplicate})
 	o := queue.Outcome{

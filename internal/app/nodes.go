@@ -13,6 +13,7 @@ import (
 	"soapway/config"
 	"soapway/proxy"
 	"soapway/proxy/upstream"
+	"soapway/queue/relay"
 )
 
 // forever stands for a time-out of none. It is far away but still far from the
@@ -100,8 +101,8 @@ func replyKey(n config.NodeURL) string { return "replies." + n.Origin() }
 
 // buildPools makes a pool for each backend of cfg, or takes that of old when
 // nothing about it has changed. On an error nothing that it made is left open.
-func buildPools(cfg *config.Config, old pools) (pools, config.Problems) {
-	b := builder{cfg: cfg, old: old, made: pools{}, sizes: sizesOf(cfg)}
+func buildPools(cfg *config.Config, old pools, hub *relay.Hub) (pools, config.Problems) {
+	b := builder{hub: hub, cfg: cfg, old: old, made: pools{}, sizes: sizesOf(cfg)}
 	for name, backend := range cfg.Backends {
 		b.add("backends."+name, name, backend)
 	}
@@ -126,6 +127,7 @@ func buildPools(cfg *config.Config, old pools) (pools, config.Problems) {
 }
 
 type builder struct {
+	hub      *relay.Hub
 	cfg      *config.Config
 	old      pools
 	made     pools
@@ -168,7 +170,7 @@ func (b *builder) add(key, name string, c *config.Backend) {
 		Connect:     c.ConnectTimeout.Or(forever),
 		Answer:      c.Timeout.Or(forever),
 		Headers:     reveal(c.Headers),
-		Certificate: c.TLS != nil && c.TLS.Certificate != "",
+		Certificate: c.TLS != nil && c.TLS.Certificate != "" || leadsToSite(c),
 		HostClient:  c.Host == config.HostClient,
 		Follow:      c.Redirects == config.RedirectsFollow,
 		Compress:    compressions[c.Compress],
@@ -195,6 +197,8 @@ func (b *builder) nodes(key string, c *config.Backend) (nodes []proxy.Node, ok b
 		o := nodeOptions{c: c, sizes: b.sizes}
 		var n proxy.Node
 		switch {
+		case u.Scheme == config.NodeSite:
+			n = &siteNode{b.hub, u}
 		case u.Scheme == config.NodeBuiltin:
 			n, err = upstream.NewBuiltin(u.Builtin)
 		case u.Framed() && u.TLS():

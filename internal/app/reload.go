@@ -71,14 +71,15 @@ func (a *App) put(cfg *config.Config) error {
 	if len(keys) > 0 {
 		return &RestartError{keys}
 	}
-	fresh, guards, table, problems := build(cfg, a.pools, a.guards)
+	fresh, guards, table, problems := build(cfg, a.pools, a.guards, a.sites.hub)
 	undo := func() {
 		for _, p := range fresh.without(a.pools) {
 			p.close()
 		}
 	}
 	securities, more := buildTLS(cfg, *a.securities.Load(), a.log)
-	if problems = append(problems, more...); problems != nil {
+	links, peers, bad := a.sites.build(cfg)
+	if problems = append(append(problems, more...), bad...); problems != nil {
 		undo()
 		return problems
 	}
@@ -108,6 +109,8 @@ func (a *App) put(cfg *config.Config) error {
 		undo()
 		return errors.Join(err, a.depot.configure(a.cfg))
 	}
+	a.sites.configure(cfg, links)
+	a.peers.Store(&peers)
 	a.handler.Swap(table) // before the door, see there
 	for _, p := range fresh.without(a.pools) {
 		a.depot.renewed(p.backend.Name)

@@ -58,7 +58,7 @@ routes:
   - {name: second, match: {path: /second, operation: Any}, backend: orders, wsdl: off, soap: {translate: 1.2, normalize: canonical}}
   - {name: third, match: none, to: ["builtin:echo"], methods: [GET, POST], wsdl: off}
 `)
-	pools, problems := buildPools(cfg, nil)
+	pools, problems := buildPools(cfg, nil, nil)
 	if problems != nil {
 		t.Fatal(problems)
 	}
@@ -137,7 +137,7 @@ routes:
 	}
 	build := func(yaml string, old pools) pools {
 		t.Helper()
-		p, problems := buildPools(load(t, yaml), old)
+		p, problems := buildPools(load(t, yaml), old, nil)
 		if problems != nil {
 			t.Fatal(problems)
 		}

@@ -118,7 +118,7 @@ func (d DescribedRoute) Wanting() bool {
 func CheckWSDL(ctx context.Context, cfg *config.Config) ([]DescribedRoute, error) {
 	unkept := *cfg
 	unkept.Store.Dir = "" // the folder may have to belong to somebody else
-	pools, _, table, problems := build(&unkept, nil, nil)
+	pools, _, table, problems := build(&unkept, nil, nil, nil)
 	if problems != nil {
 		return nil, problems
 	}

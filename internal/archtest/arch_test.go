@@ -80,7 +80,7 @@ var rules = map[string]rule{
 	"internal/app": {
 		ours: []string{
 			"config", "proxy", "proxy/balance", "proxy/describe", "proxy/guard", "proxy/health", "proxy/listen", "proxy/upstream", "queue", "soapcodec", "soapcodec/wsdl", "xmlstream",
-			"internal/acme", "internal/admin", "internal/bundle", "internal/lifecycle", "internal/redact", "internal/retry", "internal/telemetry", "queue",
+			"internal/acme", "internal/admin", "internal/bundle", "internal/lifecycle", "internal/redact", "internal/retry", "internal/telemetry", "queue", "queue/relay",
 		},
 		test: []string{"internal/frame"},
 	},
@@ -113,6 +113,7 @@ var rules = map[string]rule{
 	},
 	"internal/xmldsig": {ours: []string{"xmlstream"}}, // in no list of ours: only tests may use it
 	"interop":          {test: []string{"internal/conformance", "internal/xmldsig"}},
+	"queue/relay":      {ours: []string{"queue"}, test: []string{"internal/memnet"}, external: []string{"github.com/klauspost/compress/zstd"}},
 	"queue": {
 		ours:     []string{"internal/retry"},
 		external: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go", "github.com/minio/highwayhash", "github.com/klauspost/compress/zstd", "golang.org/x/sys", "github.com/google/uuid"},

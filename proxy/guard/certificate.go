@@ -104,6 +104,15 @@ func (s *Subjects) check(c *Certificate, now time.Time) (name string, ok bool) {
 	return "", false
 }
 
+// Match returns the subject of the list that a certificate has, as the list has it;
+// false also for a certificate that has expired.
+func (s *Subjects) Match(c *Certificate, now time.Time) (subject string, ok bool) {
+	if c == nil {
+		return "", false
+	}
+	return s.check(c, now)
+}
+
 // subjectKey tells the forms apart by their first special octet: a type before a
 // "=" is letters, digits, hyphens and dots, and an address or a URI has another
 // octet in front of any "=".

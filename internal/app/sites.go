@@ -1,0 +1,353 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"soapway/config"
+	"soapway/proxy"
+	"soapway/queue"
+	"soapway/queue/relay"
+)
+
+// sites is the side of a gateway that other sites see: its links, and what becomes of
+// messages that come over them.
+type sites struct {
+	log     *slog.Logger
+	depot   *depot
+	door    *door
+	handler *proxy.Handler // set before the first message
+	hub     *relay.Hub
+
+	mu    sync.Mutex
+	known map[string]linkTLS // by the name of the link
+}
+
+// linkTLS is the TLS of a link and the content of the files that it was made of.
+type linkTLS struct {
+	files [sha256.Size]byte
+	tls   *tls.Config
+}
+
+var _ relay.Home = (*sites)(nil)
+
+func newSites(log *slog.Logger, p *depot, d *door) *sites {
+	s := &sites{log: log, depot: p, door: d, known: map[string]linkTLS{}}
+	s.hub = relay.NewHub(relay.Options{Home: s, Log: log})
+	return s
+}
+
+// build makes what a configuration says of other sites.
+func (s *sites) build(cfg *config.Config) ([]relay.Link, peers, config.Problems) {
+	links, problems := s.links(cfg)
+	peers, more := peersOf(cfg)
+	return links, peers, append(problems, more...)
+}
+
+// links are the links of cfg. Those whose files are the same have the same TLS.
+func (s *sites) links(cfg *config.Config) ([]relay.Link, config.Problems) {
+	if cfg.Sites == nil {
+		return nil, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var links []relay.Link
+	var problems config.Problems
+	for i := range cfg.Sites.Links {
+		l := &cfg.Sites.Links[i]
+		out := relay.Link{Name: l.Name, URL: linkURL(&l.URL), Priority: uint8(l.Priority), Pull: l.Pull, Routes: acceptedRoutes(cfg, l.Name)}
+		if !l.Bandwidth.None() {
+			out.Bandwidth = int64(l.Bandwidth)
+		}
+		if strings.HasPrefix(out.URL, "https:") {
+			kept, files := s.known[l.Name], linkFiles(l)
+			if kept.tls == nil || kept.files != files {
+				t, err := tlsOfLink(l)
+				if err != nil {
+					problems = append(problems, refusals(cfg, "sites.links."+l.Name, err)...)
+					continue
+				}
+				kept = linkTLS{files, t}
+				s.known[l.Name] = kept
+			}
+			out.TLS = kept.tls
+		}
+		links = append(links, out)
+	}
+	return links, problems
+}
+
+// linkURL is scheme and authority of a URL.
+func linkURL(u *config.URL) string {
+	p, err := url.Parse(u.Reveal())
+	if err != nil { // config has read it
+		return ""
+	}
+	return strings.ToLower(p.Scheme) + "://" + p.Host
+}
+
+// acceptedRoutes are those that a site may send to.
+func acceptedRoutes(cfg *config.Config, site string) []string {
+	for i := range cfg.Sites.Accept {
+		if a := &cfg.Sites.Accept[i]; a.Name == site {
+			return a.Routes
+		}
+	}
+	return nil
+}
+
+func linkFiles(l *config.Link) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	for _, f := range []config.File{l.Certificate, l.Key, l.CA} {
+		data, _ := os.ReadFile(string(f)) // to complain is for who uses it
+		h.Write([]byte(f))
+		h.Write([]byte{0})
+		h.Write(data)
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// configure puts the links of cfg in place.
+func (s *sites) configure(cfg *config.Config, links []relay.Link) {
+	var site string
+	var accepts []string
+	if cfg.Sites != nil {
+		site = cfg.Sites.Name
+		for i := range cfg.Sites.Accept {
+			accepts = append(accepts, cfg.Sites.Accept[i].Name)
+		}
+	}
+	s.hub.Configure(site, links, accepts)
+}
+
+// run is the part that has the links.
+func (s *sites) run(stop, _ context.Context) error { return s.hub.Run(stop) }
+
+// Store implements [relay.Home].
+func (s *sites) Store() string {
+	if stock, err := s.depot.taking(); err == nil {
+		return stock.store.Info().ID
+	}
+	return ""
+}
+
+// Marks implements [relay.Home].
+func (s *sites) Marks(link string) []queue.Mark {
+	if p := s.depot.present.Load(); p != nil {
+		return p.queue.Marks(link)
+	}
+	return nil
+}
+
+// SeenMarks implements [relay.Home].
+func (s *sites) SeenMarks(origin string) []queue.SeenMark {
+	if p := s.depot.present.Load(); p != nil {
+		return p.queue.SeenMarks(origin)
+	}
+	return nil
+}
+
+// NewEpoch implements [relay.Home].
+func (s *sites) NewEpoch() {
+	if p := s.depot.present.Load(); p != nil {
+		p.queue.NewEpoch()
+	}
+}
+
+// Heard implements [relay.Home]: what waits for the site is tried at once.
+func (s *sites) Heard(site string) {
+	cfg := s.depot.cfg.Load()
+	if cfg == nil {
+		return
+	}
+	for i := range cfg.Routes {
+		if name, b := cfg.BackendOf(&cfg.Routes[i]); b != nil {
+			if n, ok := b.SiteNode(); ok && n.Site == site {
+				s.depot.tell(name, true, "")
+			}
+		}
+	}
+}
+
+// Take implements [relay.Home].
+func (s *sites) Take(ctx context.Context, from relay.Peer, it *relay.Item) relay.Result {
+	stock, err := s.depot.taking()
+	if err != nil {
+		return relay.Result{Outcome: relay.Later, Reason: "the store takes no messages", RetryAfter: 5}
+	}
+	before, doubt, err := stock.queue.Seen(ctx, &it.Label)
+	switch {
+	case err != nil:
+		return relay.Result{Outcome: relay.Later, Reason: "the index of the store is being rebuilt", RetryAfter: 2}
+	case before:
+		return relay.Result{Outcome: relay.Duplicate}
+	}
+	ex, err := exchangeOf(from, it, doubt)
+	if err != nil {
+		return relay.Result{Outcome: relay.Later, Reason: err.Error()}
+	}
+	g := s.door.enter()
+	defer g.leave()
+	a := s.handler.Arrive(ctx, ex)
+	return resultOf(&a)
+}
+
+// exchangeOf is an item as the handler takes it.
+func exchangeOf(from relay.Peer, it *relay.Item, doubt bool) (*proxy.Exchange, error) {
+	label := it.Label
+	ex := &proxy.Exchange{
+		Route: it.Route, Client: from.Address, TLS: true, Method: http.MethodPost, Host: it.Host, Length: it.Size,
+		Header: make(http.Header, len(it.Fields)+1), Body: bytes.NewReader(it.Body),
+		Arrival: &proxy.Arrival{Site: from.Site, Sites: it.Trace, Label: &label, Doubt: it.Doubt || doubt, Tail: it.Tail},
+	}
+	if it.HasQuery {
+		ex.Target = "?" + it.Query
+	}
+	for _, f := range it.Fields {
+		ex.Header[f[0]] = append(ex.Header[f[0]], f[1])
+	}
+	proxy.WithoutGateway(ex.Header)
+	proxy.SetOrigin(ex.Header, from.Site, it.ID)
+	if it.Open != nil {
+		r, err := it.Open()
+		if err != nil {
+			return nil, err
+		}
+		ex.Body = r
+	}
+	return ex, nil
+}
+
+// resultOf is what another site is told.
+func resultOf(a *proxy.Arrived) relay.Result {
+	r := relay.Result{Reason: a.Reason, RetryAfter: a.RetryAfter}
+	switch {
+	case a.NoRoute:
+		r.Outcome = relay.Denied
+	case a.Before:
+		r.Outcome = relay.Duplicate
+	case a.Outcome == proxy.OutcomeStored, a.Outcome == proxy.OutcomeRepeated:
+		r.Outcome = relay.Stored
+	case slices.Contains([]proxy.Outcome{proxy.OutcomeBusy, proxy.OutcomeUnknown, proxy.OutcomeCancelled, proxy.OutcomeInternal}, a.Outcome):
+		r.Outcome = relay.Later
+	default:
+		r.Outcome = relay.Refused
+	}
+	return r
+}
+
+// leadsToSite reports whether a backend is another site, which is shown the
+// certificate of this one.
+func leadsToSite(c *config.Backend) bool {
+	_, ok := c.SiteNode()
+	return ok
+}
+
+// A siteNode is a route of another site.
+type siteNode struct {
+	hub  *relay.Hub
+	node config.NodeURL
+}
+
+var _ proxy.Node = (*siteNode)(nil)
+
+// inlineSite is the largest body that is handed to a link in memory.
+const inlineSite = 1 << 20
+
+// Send implements [proxy.Node]. Under its label a message can be sent again whatever
+// has become of it, so that no try that failed may have been processed.
+func (n *siteNode) Send(ctx context.Context, req *proxy.Request) (*proxy.Response, error) {
+	label, _ := req.Label.(*queue.Label)
+	if label == nil {
+		return nil, &proxy.SendError{Class: proxy.NotSent, Permanent: true, Err: errors.New("only stored messages go over a link")}
+	}
+	it, err := n.item(req, label)
+	if err != nil {
+		return nil, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
+	}
+	r, err := n.hub.Send(ctx, n.node.Site, it)
+	switch {
+	case errors.Is(err, relay.ErrDown), err != nil && ctx.Err() != nil:
+		return nil, &proxy.SendError{Class: proxy.NotSent, Err: err}
+	case err != nil:
+		return nil, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
+	}
+	switch r.Outcome {
+	case relay.Stored, relay.Duplicate:
+		return &proxy.Response{Status: http.StatusAccepted, Header: http.Header{}}, nil
+	case relay.Refused:
+		return nil, &proxy.SendError{Class: proxy.NotSent, Permanent: true, Err: errors.New("site " + n.node.Site + " refuses it: " + r.Reason)}
+	case relay.Denied:
+		return n.answer(http.StatusForbidden, r), nil
+	}
+	return n.answer(http.StatusServiceUnavailable, r), nil
+}
+
+func (n *siteNode) answer(status int, r relay.Result) *proxy.Response {
+	h := http.Header{"Content-Type": {"text/plain; charset=utf-8"}}
+	if r.RetryAfter > 0 {
+		h["Retry-After"] = []string{strconv.Itoa(r.RetryAfter)}
+	}
+	text := "site " + n.node.Site + ": " + r.Reason
+	return &proxy.Response{Status: status, Header: h, Body: io.NopCloser(bytes.NewReader([]byte(text))), Length: int64(len(text))}
+}
+
+// item is a request as a link takes it.
+func (n *siteNode) item(req *proxy.Request, label *queue.Label) (*relay.Item, error) {
+	it := &relay.Item{
+		Label: *label, ID: req.ID, Route: n.node.Route, Tail: req.Rest, Query: req.Query, HasQuery: req.HasQuery, Host: req.Host,
+		SOAP: req.Version.String(), Action: req.Action, Accepted: req.Accepted, Doubt: req.Doubt, Trace: req.Sites, Size: req.Length,
+	}
+	h := req.Header.Clone()
+	proxy.WithoutGateway(h)
+	proxy.SetOrigin(h, n.hub.Site(), req.ID)
+	for k, vv := range h {
+		for _, v := range vv {
+			it.Fields = append(it.Fields, [2]string{k, v})
+		}
+	}
+	slices.SortStableFunc(it.Fields, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
+	if req.Length < 0 || req.Length > inlineSite {
+		it.Open = req.Body
+		return it, nil
+	}
+	r, err := req.Body()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	it.Body = make([]byte, req.Length)
+	if _, err := io.ReadFull(r, it.Body); err != nil {
+		return nil, err
+	}
+	var one [1]byte
+	if _, err := r.Read(one[:]); err != io.EOF { // the checksum of a body comes with its end
+		return nil, errors.Join(errors.New("a body is longer than it was said to be"), err)
+	}
+	return it, nil
+}
+
+// Probe implements [proxy.Node].
+func (n *siteNode) Probe(ctx context.Context) error { return n.hub.Probe(ctx, n.node.Site) }
+
+// Name implements [proxy.Node].
+func (n *siteNode) Name() string { return n.node.String() }
+
+// InFlight implements [proxy.Node].
+func (n *siteNode) InFlight() int64 { return n.hub.InFlight(n.node.Site) }
+
+// Close implements [proxy.Node]: the link is not its own.
+func (n *siteNode) Close() {}

@@ -1,0 +1,334 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	cryptorand "crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"soapway/queue"
+)
+
+// place is a site: a store, a queue and a hub, with one route, orders. What arrives
+// there stays there, unless next names the site that it goes on to.
+type place struct {
+	name  string
+	next  string
+	store *queue.Memory
+	queue *queue.Queue
+	hub   *Hub
+	stop  func()
+
+	mu     sync.Mutex
+	got    []arrived
+	refuse func(*Item) *Result // what Take answers, nil for no answer of its own
+}
+
+type arrived struct {
+	body, lane string
+	dup        bool
+	at         time.Time
+}
+
+var (
+	_ Home            = (*place)(nil)
+	_ queue.Deliverer = (*place)(nil)
+)
+
+// open starts a site over a store.
+func (p *place) open(t *testing.T, opt Options, links []Link, accepts []string) {
+	t.Helper()
+	var err error
+	if p.queue, err = queue.New(p.store, p, queue.Options{Drain: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	opt.Home = p
+	p.mu.Lock()
+	p.hub = NewHub(opt)
+	p.mu.Unlock()
+	d := queue.Destination{Name: "depot"}
+	r := queue.Route{Name: "orders", Destination: "depot"}
+	if p.next != "" {
+		d.Link, d.Parallel, r.Retry.Expire = p.next, 256, -1
+	}
+	if err := p.queue.Configure([]queue.Route{r}, []queue.Destination{d}); err != nil {
+		t.Fatal(err)
+	}
+	p.hub.Configure(p.name, links, accepts)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := p.queue.Run(ctx); err != nil {
+			t.Errorf("site %s: Run: %v", p.name, err)
+		}
+	})
+	hubCtx, end := context.WithCancel(t.Context())
+	wg.Go(func() { _ = p.hub.Run(hubCtx) })
+	var once sync.Once
+	p.stop = func() { once.Do(func() { cancel(); end(); wg.Wait() }) }
+	t.Cleanup(p.stop)
+}
+
+// now is the hub of the present start.
+func (p *place) now() *Hub {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hub
+}
+
+// restart is a kill and a new start.
+func (p *place) restart(t *testing.T, opt Options, links []Link, accepts []string) {
+	t.Helper()
+	p.stop()
+	p.store = p.store.Reopen()
+	p.open(t, opt, links, accepts)
+}
+
+func (p *place) put(t *testing.T, lane, body string) string {
+	t.Helper()
+	id := cryptorand.Text()
+	err := p.queue.Put(t.Context(), &queue.Message{
+		ID: id, Route: "orders", Destination: "depot", Lane: lane, Accepted: time.Now(), Body: []byte(body),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func (p *place) Deliver(ctx context.Context, d *queue.Delivery) queue.Outcome {
+	if p.next == "" {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		body := string(d.Body)
+		if d.Blob != nil {
+			r, err := d.Blob.Open()
+			if err != nil {
+				return queue.Outcome{Verdict: queue.Retry, Reason: err.Error()}
+			}
+			defer r.Close()
+			b, err := io.ReadAll(r)
+			if err != nil {
+				return queue.Outcome{Verdict: queue.Retry, Reason: err.Error()}
+			}
+			body = string(b)
+		}
+		p.got = append(p.got, arrived{body, d.Lane, d.PossibleDuplicate, time.Now()})
+		return queue.Outcome{}
+	}
+	it := &Item{Label: *d.Label, ID: d.ID, Route: "orders", SOAP: "1.1", Accepted: d.Accepted, Doubt: d.PossibleDuplicate, Fields: [][2]string{{"Lane", d.Lane}}, Body: d.Body, Size: d.Size()}
+	if len(d.Meta) > 0 {
+		it.Trace = strings.Split(string(d.Meta), " ")
+	}
+	if d.Blob != nil {
+		it.Open = d.Blob.Open
+	}
+	r, err := p.hub.Send(ctx, p.next, it)
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return queue.Outcome{Verdict: queue.Aborted}
+	case err != nil:
+		return queue.Outcome{Verdict: queue.Retry, Unhealthy: true, Reason: err.Error()}
+	}
+	switch r.Outcome {
+	case Stored, Duplicate:
+		return queue.Outcome{}
+	case Refused:
+		return queue.Outcome{Verdict: queue.Dead, Reason: r.Reason}
+	}
+	return queue.Outcome{Verdict: queue.Retry, Unhealthy: true, Status: 503, Reason: r.Reason}
+}
+
+func (p *place) Probe(ctx context.Context, _ string) error {
+	if p.next == "" {
+		return nil
+	}
+	return p.hub.Probe(ctx, p.next)
+}
+
+func (p *place) Store() string                            { return "store-" + p.name }
+func (p *place) Marks(link string) []queue.Mark           { return p.queue.Marks(link) }
+func (p *place) SeenMarks(origin string) []queue.SeenMark { return p.queue.SeenMarks(origin) }
+func (p *place) NewEpoch()                                { p.queue.NewEpoch() }
+func (p *place) Heard(string)                             { p.queue.Tell("depot", true, "") }
+
+// Take implements Home as the product does, without SOAP.
+func (p *place) Take(ctx context.Context, _ Peer, it *Item) Result {
+	if p.refuse != nil {
+		if r := p.refuse(it); r != nil {
+			return *r
+		}
+	}
+	body := it.Body
+	if it.Open != nil {
+		r, err := it.Open()
+		if err != nil {
+			return Result{Outcome: Later, Reason: err.Error()}
+		}
+		if body, err = io.ReadAll(r); err != nil {
+			return Result{Outcome: Later, Reason: err.Error()}
+		}
+	}
+	label := it.Label
+	m := &queue.Message{
+		ID: cryptorand.Text(), Route: "orders", Destination: "depot", Lane: it.Fields[0][1], Accepted: time.Now(),
+		Body: bytes.Clone(body), Came: &label, Meta: []byte(strings.Join(it.Trace, " ")),
+	}
+	switch err := p.queue.Put(ctx, m); {
+	case err == nil:
+		return Result{Outcome: Stored}
+	case errors.Is(err, queue.ErrSeen):
+		return Result{Outcome: Duplicate}
+	default:
+		return Result{Outcome: Later, Reason: err.Error(), RetryAfter: 1}
+	}
+}
+
+// wire is the way from a site to another, without a network.
+type wire struct {
+	to   *place
+	peer Peer
+
+	mu    sync.Mutex
+	down  bool
+	lossy *rand.Rand // loses requests and answers, a tenth each
+	trip  time.Duration
+	paths []string
+}
+
+var errCut = errors.New("the cable is cut")
+
+func (w *wire) set(down bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.down = down
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	down, loses, trip := w.down, 0, w.trip
+	if w.lossy != nil {
+		loses = w.lossy.IntN(10)
+	}
+	w.paths = append(w.paths, r.URL.Path)
+	w.mu.Unlock()
+	<-time.After(trip)
+	if down || loses == 1 {
+		return nil, errCut
+	}
+	body := r.Body
+	if body == nil {
+		body = http.NoBody
+	}
+	a := w.to.now().Serve(r.Context(), w.peer, &Request{Method: r.Method, Path: r.URL.Path, Header: r.Header, Body: body})
+	<-time.After(trip)
+	if loses == 2 {
+		if a.Body != nil {
+			_ = a.Body.Close()
+		}
+		return nil, errCut
+	}
+	if a.Body == nil {
+		a.Body = http.NoBody
+	}
+	return &http.Response{StatusCode: a.Status, Header: a.Header, Body: a.Body, ContentLength: a.Length, Request: r}, nil
+}
+
+// over makes hubs use a wire for each link, by its name.
+func over(wires map[string]*wire) Options {
+	return Options{Transport: func(l Link) http.RoundTripper { return wires[l.Name] }}
+}
+
+// pair is a plant with a link to hq.
+func pair(t *testing.T) (plant, hq *place, w *wire) {
+	t.Helper()
+	plant = &place{name: "plant", next: "hq", store: queue.NewMemory()}
+	hq = &place{name: "hq", store: queue.NewMemory()}
+	w = &wire{to: hq, peer: Peer{Site: "plant", Subject: "CN=plant", Routes: []string{"orders"}}, trip: 5 * time.Millisecond}
+	hq.open(t, Options{}, nil, []string{"plant"})
+	plant.open(t, over(map[string]*wire{"hq": w}), []Link{{Name: "hq", URL: "https://hq"}}, nil)
+	return plant, hq, w
+}
+
+// fill puts messages with keys in turn: their bodies are "KEY NUMBER".
+func fill(t *testing.T, p *place, from, n, keys int) {
+	t.Helper()
+	for i := from; i < from+n; i++ {
+		k := fmt.Sprintf("k%d", i%keys)
+		p.put(t, k, fmt.Sprintf("%s %d", k, i))
+	}
+}
+
+// verify compares what has arrived with what was put.
+func verify(t *testing.T, p *place, n int) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := map[string]int{}
+	seen := map[string]bool{}
+	for _, a := range p.got {
+		var k string
+		var i int
+		if _, err := fmt.Sscanf(a.body, "%s %d", &k, &i); err != nil || k != a.lane {
+			t.Fatalf("arrived: %.60q in lane %q", a.body, a.lane)
+		}
+		if seen[a.body] && !a.dup {
+			t.Errorf("%q has arrived twice without a mark", a.body)
+		}
+		if !seen[a.body] {
+			if before, ok := last[k]; ok && before > i {
+				t.Errorf("%q has arrived after number %d of its key", a.body, before)
+			}
+			last[k] = i
+		}
+		seen[a.body] = true
+	}
+	if len(seen) != n {
+		t.Errorf("%d messages have arrived, want %d", len(seen), n)
+	}
+}
+
+func (p *place) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.got)
+}
+
+// await waits, on the fake clock, until n have arrived.
+func (p *place) await(t *testing.T, n int, most time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(most); p.count() < n; <-time.After(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("site %s: %d messages have arrived after %v, want %d", p.name, p.count(), most, n)
+		}
+	}
+}
+
+func (w *wire) count(path string) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.paths {
+		if p == path {
+			n++
+		}
+	}
+	return n
+}
+
+func states(h *Hub, name string) LinkState {
+	i := slices.IndexFunc(h.States(), func(s LinkState) bool { return s.Name == name })
+	if i < 0 {
+		return LinkState{}
+	}
+	return h.States()[i]
+}
