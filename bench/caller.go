@@ -29,6 +29,8 @@ type Target struct {
 	ContentType string
 	// Get asks for a page in place of sending a message.
 	Get bool
+	// Status is the right one. Default 200.
+	Status int
 	// Width is the octets of a length of framed TCP: 2 or 4.
 	Width int
 	// Nagle leaves TCP_NODELAY off and writes head and body by themselves, so
@@ -47,6 +49,14 @@ func (t *Target) Wait() time.Duration {
 		return 30 * time.Second
 	}
 	return t.Patience
+}
+
+// judge says that a status is not the right one.
+func (t *Target) judge(status int) error {
+	if status == t.Status || t.Status == 0 && status == http.StatusOK {
+		return nil
+	}
+	return statusError(status)
 }
 
 // A DialCaller connects a Caller. What it connects may be lazy about it.
@@ -174,10 +184,7 @@ func (c *stdCaller) Call(ctx context.Context, message []byte) ([]byte, error) {
 	if _, err := c.reply.ReadFrom(io.LimitReader(resp.Body, maxReply)); err != nil {
 		return nil, err
 	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, statusError(resp.StatusCode)
-	}
-	return c.reply.Bytes(), nil
+	return c.reply.Bytes(), c.t.judge(resp.StatusCode)
 }
 
 func (c *stdCaller) Close() error {
@@ -185,7 +192,7 @@ func (c *stdCaller) Close() error {
 	return nil
 }
 
-// A statusError is an answer of HTTP other than 200.
+// A statusError is an answer of HTTP with another status than the right one.
 type statusError int
 
 func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -99,26 +100,43 @@ func judgeTest(t *Test, spec *Spec, ci float64) {
 	}
 }
 
-// reasonsOf lists the reasons of all runs: each once, with the runs that have it.
+// reasonsOf lists the reasons of all runs: each kind once, with the runs that have
+// it and the text of the first.
 func reasonsOf(runs []Run) (reasons []string) {
-	var order []string
-	with := map[string][]int{}
+	type kind struct {
+		text  string
+		runs  []int
+		alike bool // other runs have other figures
+	}
+	var kinds []*kind
+	byMask := map[string]*kind{}
 	for i := range runs {
 		for _, why := range runs[i].Reasons {
-			if with[why] == nil {
-				order = append(order, why)
+			mask := figures.ReplaceAllString(why, "#")
+			k := byMask[mask]
+			if k == nil {
+				k = &kind{text: why}
+				byMask[mask] = k
+				kinds = append(kinds, k)
 			}
-			with[why] = append(with[why], i+1)
+			k.alike = k.alike || k.text != why
+			k.runs = append(k.runs, i+1)
 		}
 	}
-	for _, why := range order {
+	for _, k := range kinds {
+		why := k.text
 		if len(runs) > 1 {
-			why = runNumbers(with[why]) + ": " + why
+			why = runNumbers(k.runs) + ": " + why
+		}
+		if k.alike {
+			why += fmt.Sprintf(" (run %d, the others are like it)", k.runs[0])
 		}
 		reasons = append(reasons, why)
 	}
 	return reasons
 }
+
+var figures = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 
 // runNumbers writes 3, or 1-3, 5.
 func runNumbers(n []int) string {

@@ -62,7 +62,7 @@ func TestStrangers(t *testing.T) {
 	a := sample{at: now, okOwn: true, okAll: true, machine: Load{CPUs: 2}}
 	b := sample{
 		at: now.Add(time.Second), okOwn: true, okAll: true,
-		client: Usage{CPU: 500 * time.Millisecond}, server: Usage{CPU: 300 * time.Millisecond}, others: Usage{CPU: 200 * time.Millisecond},
+		own:     time.Second,
 		machine: Load{CPUs: 2, Busy: 1240 * time.Millisecond, Steal: 60 * time.Millisecond, Pressure: 100 * time.Millisecond},
 	}
 	foreign, steal, pressure, ok := strangers(a, b)
@@ -121,6 +121,12 @@ func TestReasons(t *testing.T) {
 	if got := reasonsOf(runs); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	runs = []Run{{Reasons: []string{"12 % is used"}}, {}, {Reasons: []string{"13.5 % is used", "c"}}}
+	want = []string{"runs 1, 3: 12 % is used (run 1, the others are like it)", "run 3: c"}
+	if got := reasonsOf(runs); !slices.Equal(got, want) {
+		t.Errorf("figures that differ: got %q, want %q", got, want)
+	}
+	runs = []Run{{Reasons: []string{"a"}}}
 	if got := reasonsOf(runs[:1]); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("one run: got %q", got)
 	}

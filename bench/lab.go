@@ -58,7 +58,9 @@ type Child struct {
 	// Began is when it was started.
 	Began time.Time
 
+	what     string // the command, for errors
 	cmd      *exec.Cmd
+	out      *os.File // its standard output
 	stdin    io.Closer
 	log      *tail
 	done     chan struct{} // closed when it has ended
@@ -102,18 +104,32 @@ func (l *Lab) Serve(ctx context.Context, yaml string) (*Child, error) {
 
 // ServeIn is Serve in a folder that exists, such as that of a gateway before.
 func (l *Lab) ServeIn(ctx context.Context, dir, yaml string) (*Child, error) {
+	c, err := l.Begin(dir, yaml)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.await(ctx)
+}
+
+// Begin starts a gateway and does not wait until it is ready, nor reads what it
+// says then.
+func (l *Lab) Begin(dir, yaml string) (*Child, error) {
 	file := filepath.Join(dir, "gateway.yaml")
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
-	return l.start(ctx, dir, "serve", "-c", file, "--json")
+	return l.start(dir, "serve", "-c", file, "--json")
 }
 
 // Peer starts one of the small programs that play the other side of a measure
 // (gateway bench peer KIND) and waits until it listens. It ends when its standard
 // input is closed, so it cannot outlive this process.
 func (l *Lab) Peer(ctx context.Context, kind string, args ...string) (*Child, error) {
-	return l.start(ctx, l.opt.Dir, append([]string{"bench", "peer", kind}, args...)...)
+	c, err := l.start(l.opt.Dir, append([]string{"bench", "peer", kind}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.await(ctx)
 }
 
 // Folder makes a new folder inside the lab's.
@@ -128,49 +144,60 @@ func (l *Lab) Folder(name string) (string, error) {
 	return dir, nil
 }
 
-// start runs this program with args and waits for its first line, which is JSON.
-func (l *Lab) start(ctx context.Context, dir string, args ...string) (*Child, error) {
+// start runs this program with args.
+func (l *Lab) start(dir string, args ...string) (*Child, error) {
 	command := append(append([]string{}, l.opt.Command...), args...)
-	c := &Child{log: &tail{}, done: make(chan struct{}), patience: l.opt.Patience}
+	c := &Child{what: args[0], log: &tail{}, done: make(chan struct{}), patience: l.opt.Patience}
 	c.cmd = exec.Command(command[0], command[1:]...)
 	c.cmd.Dir, c.cmd.Env, c.cmd.Stderr = dir, l.opt.Env, c.log
 	dieWithParent(c.cmd)
-	stdin, err := c.cmd.StdinPipe()
-	if err != nil {
+	var err error
+	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	out, in, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
-	defer out.Close()
-	c.stdin, c.cmd.Stdout = stdin, in
+	c.out, c.cmd.Stdout = out, in
 	c.Began = time.Now()
 	err = onCPUs(l.opt.ServerCPUs, c.cmd.Start)
 	in.Close()
 	if err != nil {
-		return nil, fmt.Errorf("bench: start %s: %w", args[0], err)
+		out.Close()
+		return nil, fmt.Errorf("bench: start %s: %w", c.what, err)
 	}
-	go func() { c.err = c.cmd.Wait(); close(c.done) }()
+	go func() { // ends with the process, which Stop and Kill wait for
+		c.err = c.cmd.Wait()
+		out.Close()
+		close(c.done)
+	}()
 	l.mu.Lock()
 	l.children = append(l.children, c)
 	l.mu.Unlock()
-
-	if err := c.await(ctx, out); err != nil {
-		c.Kill()
-		return nil, fmt.Errorf("bench: start %s: %w\n%s", args[0], err, c.log)
-	}
 	return c, nil
 }
 
-// await reads the ready line. The process may die without one.
-func (c *Child) await(ctx context.Context, out *os.File) error {
-	// A deadline works on a pipe where the system can poll it, and elsewhere the
-	// end of the process ends the read.
-	_ = out.SetReadDeadline(time.Now().Add(c.patience))
-	stop := context.AfterFunc(ctx, func() { _ = out.SetReadDeadline(time.Now()) })
+// await returns once the process has told that it is ready; else it ends it.
+func (c *Child) await(ctx context.Context) error {
+	if err := c.readReady(ctx); err != nil {
+		c.Kill()
+		return fmt.Errorf("bench: start %s: %w\n%s", c.what, err, c.log)
+	}
+	return nil
+}
+
+// readReady reads the ready line. The process may die without one.
+func (c *Child) readReady(ctx context.Context) error {
+	// A deadline works on a pipe where the system can poll it; elsewhere the end
+	// of the process ends the read.
+	_ = c.out.SetReadDeadline(time.Now().Add(c.patience))
+	stop := context.AfterFunc(ctx, func() { _ = c.out.SetReadDeadline(time.Now()) })
 	defer stop()
-	line, err := bufio.NewReader(out).ReadBytes('\n')
+	line, err := bufio.NewReader(c.out).ReadBytes('\n')
+	if errors.Is(err, os.ErrClosed) || err == io.EOF {
+		return errors.New("it has ended")
+	}
 	if err != nil {
 		return errors.Join(ctx.Err(), err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 
 	"soapway/soapcodec"
 )
@@ -115,4 +116,19 @@ func NoFault(_, reply []byte) error {
 		return errors.New("a SOAP fault")
 	}
 	return nil
+}
+
+// unknownService is the check of a service of which nothing is known: when its
+// first reply is the message that was sent it is an echo, and every other must be
+// one too; else its replies must be envelopes and no faults.
+func unknownService() CheckReply {
+	var first sync.Once
+	var echo bool
+	return func(sent, reply []byte) error {
+		first.Do(func() { echo = bytes.Equal(sent, reply) })
+		if echo {
+			return Echoed(sent, reply)
+		}
+		return NoFault(sent, reply)
+	}
 }

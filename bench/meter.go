@@ -25,8 +25,8 @@ func histogram() *hdrhistogram.Histogram {
 // cleans up: only what is between the two is timed and charged.
 type Meter struct {
 	sampler Sampler
-	servers []int // processes of the server side
-	others  []int // processes of ours that are neither
+	servers []int        // processes of the server side
+	others  func() []int // all processes of ours at the moment
 
 	shards atomic.Pointer[[]*Shard]
 	began  time.Time
@@ -48,7 +48,7 @@ type note struct {
 }
 
 // newMeter returns a Meter with a shard for each processor.
-func newMeter(s Sampler, servers, others []int) *Meter {
+func newMeter(s Sampler, servers []int, others func() []int) *Meter {
 	m := &Meter{sampler: s, servers: servers, others: others}
 	m.Reset()
 	return m
@@ -166,6 +166,14 @@ func (s *Shard) Done(began time.Time) {
 	s.mu.Lock()
 	record(s.latency, took)
 	s.second(now)
+	s.mu.Unlock()
+	s.ops.Add(1)
+}
+
+// Took records a right reply of a closed loop that took so long, whenever it came.
+func (s *Shard) Took(took time.Duration) {
+	s.mu.Lock()
+	record(s.latency, took)
 	s.mu.Unlock()
 	s.ops.Add(1)
 }

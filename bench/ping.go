@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,8 +64,10 @@ type EchoOptions struct {
 	Via bool
 	// Page fetches a web page in place of sending messages.
 	Page bool
-	// Remote, when set, is what answers, in place of processes of Lab.
-	Remote *Target
+	// Remote, when set, is what answers, in place of processes of Lab; RemoteName
+	// is how it is shown.
+	Remote     *Target
+	RemoteName string
 	// Nagle provokes the stall that the bench must recognise.
 	Nagle bool
 	// Faults are what a raw or framed binder does wrong on purpose. With any, a
@@ -112,7 +115,7 @@ func newEnds(ctx context.Context, opt EchoOptions) (*ends, error) {
 	e.dial = map[string]DialCaller{"product": opt.Product, "raw": DialRaw, "framed": DialFramed, "std": DialStd}[opt.Combo.sender]
 	if opt.Remote != nil {
 		e.target = *opt.Remote
-		e.check = NoFault
+		e.check = unknownService()
 	} else if err := e.start(ctx); err != nil {
 		return e, err
 	}
@@ -227,6 +230,19 @@ func (e *ends) pids() (pids []int) {
 	return pids
 }
 
+// label says who sends to whom, and the founding name of that.
+func (e *ends) label() (label, founding string) {
+	label, founding = e.opt.Combo.Label, e.opt.Combo.Founding
+	sender, _, _ := strings.Cut(label, " - ")
+	switch {
+	case e.opt.Remote != nil:
+		return sender + " - " + e.opt.RemoteName, ""
+	case e.opt.Via:
+		return strings.Replace(label, " - ", " - gateway - ", 1), ""
+	}
+	return label, founding
+}
+
 // processes is Test.Processes.
 func (e *ends) processes() string {
 	if e.opt.Remote != nil {
@@ -291,8 +307,9 @@ func (p *pings) Prepare(ctx context.Context) (err error) {
 
 func (p *pings) Spec() Spec {
 	o := &p.opt
+	label, founding := p.ends.label()
 	s := Spec{
-		Name: "ping", Combo: o.Combo.Code + o.Suffix, Label: o.Combo.Label, Founding: o.Combo.Founding,
+		Name: "ping", Combo: o.Combo.Code + o.Suffix, Label: label, Founding: founding,
 		Loop: LoopClosed, Processes: p.ends.processes(), Unit: "messages/s",
 		Conns: 1, Size: p.ends.message.Size(), Serial: true,
 		Servers: p.ends.pids(),
@@ -309,13 +326,11 @@ func (p *pings) Spec() Spec {
 	}
 	if o.Via {
 		s.Params["via"] = "gateway"
-		s.Label = strings.Replace(s.Label, " - ", " - gateway - ", 1)
-		s.Founding = ""
 	}
 	if o.Page {
 		// The founding test has one row, and no name for its two ends.
 		s.Name, s.Combo, s.Founding, s.Unit, s.Size = "web", "", "", "pages/s", 0
-		s.Label = "web page"
+		s.Label = "web page of " + cmp.Or(o.RemoteName, "1 KiB")
 		delete(s.Params, "soap")
 	}
 	if o.Limits != nil && o.Limits.FloorMeanUS > 0 && o.Remote == nil {

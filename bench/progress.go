@@ -107,6 +107,9 @@ type watch struct {
 // look says how a run goes on: bars of the last rates, the rate, the errors.
 func (w *watch) look(m *Meter, now time.Time) string {
 	ops, errors := m.counts()
+	if ops < w.ops { // the run has begun anew
+		w.ops = 0
+	}
 	rate := float64(ops-w.ops) / max(now.Sub(w.last).Seconds(), 1e-3)
 	w.last, w.ops = now, ops
 	w.rates = append(w.rates, rate)

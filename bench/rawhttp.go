@@ -60,10 +60,7 @@ func (c *rawCaller) Call(_ context.Context, message []byte) ([]byte, error) {
 	if _, err := io.ReadFull(c.r, c.reply); err != nil {
 		return nil, err
 	}
-	if status != 200 {
-		return nil, statusError(status)
-	}
-	return c.reply, nil
+	return c.reply, c.t.judge(status)
 }
 
 func (c *rawCaller) head(b []byte, length int) []byte {

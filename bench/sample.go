@@ -1,6 +1,9 @@
 package bench
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A Sampler reads what processes and the machine have used so far. Its zero
 // knowledge is an error: rows then lack the figures.
@@ -9,6 +12,9 @@ type Sampler interface {
 	Process(pid int) (Usage, error)
 	// Machine returns what all processors have done since the boot.
 	Machine() (Load, error)
+	// Reaped returns the CPU time of the processes that this one has started and
+	// that have ended.
+	Reaped() time.Duration
 }
 
 // Usage is what a process has used since it began.
@@ -27,14 +33,23 @@ type Load struct {
 	CPUs     int
 }
 
+// Memory is what a process has in memory, in octets; what is not known is 0.
+type Memory struct {
+	RSS   uint64 // resident
+	Peak  uint64 // the most that was resident
+	PSS   uint64 // resident, what is shared counted in parts
+	VSZ   uint64 // reserved; Go reserves far more than it uses
+	Files int    // open descriptors
+}
+
 // sample is one look at all that a run is charged for.
 type sample struct {
 	at      time.Time
 	client  Usage
 	server  Usage
-	others  Usage
+	own     time.Duration // CPU time of all processes of ours, dead ones too
 	machine Load
-	okOwn   bool // client, server and others were read
+	okOwn   bool // all of ours were read
 	okAll   bool // and machine
 	serving bool // there is a server process that could be read
 }
@@ -42,25 +57,33 @@ type sample struct {
 func (m *Meter) sample() sample { return takeSample(m.sampler, m.servers, m.others) }
 
 // takeSample looks at this process, the servers and other processes of ours.
-func takeSample(s Sampler, servers, others []int) sample {
+func takeSample(s Sampler, servers []int, others func() []int) sample {
 	x := sample{at: time.Now(), okOwn: true, serving: len(servers) > 0}
 	if s == nil {
 		return sample{at: x.at}
 	}
-	read := func(pid int) (u Usage) {
+	var err error
+	if x.client, err = s.Process(self); err != nil {
+		x.okOwn = false
+	}
+	x.own = x.client.CPU + s.Reaped()
+	for _, pid := range servers {
 		u, err := s.Process(pid)
 		x.okOwn = x.okOwn && err == nil
-		return u
+		x.server = x.server.plus(u)
+		x.own += u.CPU
 	}
-	x.client = read(self)
-	for _, pid := range servers {
-		x.server = x.server.plus(read(pid))
+	for _, pid := range others() {
+		if slices.Contains(servers, pid) {
+			continue
+		}
+		// One that has ended meanwhile is among the reaped at the next look.
+		if u, err := s.Process(pid); err == nil {
+			x.own += u.CPU
+		}
 	}
-	for _, pid := range others {
-		x.others = x.others.plus(read(pid))
-	}
-	load, err := s.Machine()
-	x.machine, x.okAll = load, err == nil && x.okOwn
+	x.machine, err = s.Machine()
+	x.okAll = err == nil && x.okOwn
 	return x
 }
 
@@ -96,9 +119,8 @@ func strangers(a, b sample) (foreign, steal, pressure float64, ok bool) {
 	if !a.okAll || !b.okAll || wall <= 0 || b.machine.CPUs == 0 {
 		return 0, 0, 0, false
 	}
-	own := b.client.CPU + b.server.CPU + b.others.CPU - a.client.CPU - a.server.CPU - a.others.CPU
 	all := float64(wall) * float64(b.machine.CPUs)
-	foreign = max(0, float64(b.machine.Busy-a.machine.Busy-own)/all)
+	foreign = max(0, float64(b.machine.Busy-a.machine.Busy-(b.own-a.own))/all)
 	steal = max(0, float64(b.machine.Steal-a.machine.Steal)/all)
 	pressure = -1
 	if a.machine.Pressure >= 0 && b.machine.Pressure >= 0 {

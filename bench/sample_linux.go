@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 )
 
 // tick is the unit of CPU time in /proc/stat on every architecture that Go has.
@@ -67,6 +68,16 @@ func (p *proc) Process(pid int) (Usage, error) {
 	return u, nil
 }
 
+// Reaped implements [Sampler].
+func (p *proc) Reaped() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_CHILDREN, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// Machine implements [Sampler].
 func (p *proc) Machine() (Load, error) {
 	s, err := p.fs.Stat()
 	if err != nil {
@@ -84,4 +95,28 @@ func (p *proc) Machine() (Load, error) {
 		l.Pressure = time.Duration(psi.Some.Total) * time.Microsecond
 	}
 	return l, nil
+}
+
+// ReadMemory returns what a process has in memory.
+func ReadMemory(pid int) (Memory, error) {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return Memory{}, fmt.Errorf("bench: %w", err)
+	}
+	p, err := fs.Proc(pid)
+	if err != nil {
+		return Memory{}, fmt.Errorf("bench: %w", err)
+	}
+	s, err := p.NewStatus()
+	if err != nil {
+		return Memory{}, fmt.Errorf("bench: %w", err)
+	}
+	m := Memory{RSS: s.VmRSS, Peak: s.VmHWM, VSZ: s.VmSize}
+	if roll, err := p.ProcSMapsRollup(); err == nil {
+		m.PSS = roll.Pss
+	}
+	if n, err := p.FileDescriptorsLen(); err == nil {
+		m.Files = n
+	}
+	return m, nil
 }

@@ -9,3 +9,8 @@ import "errors"
 func NewSampler() (Sampler, error) {
 	return nil, errors.New("bench: what processes use is known on Linux only")
 }
+
+// ReadMemory fails for the same reason.
+func ReadMemory(int) (Memory, error) {
+	return Memory{}, errors.New("bench: what processes have in memory is known on Linux only")
+}

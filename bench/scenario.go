@@ -45,6 +45,9 @@ type Spec struct {
 	// Runs, when not 0, is how often this row is run whatever the options say: 1
 	// where a run searches or repeats by itself.
 	Runs int
+	// MaxRuns, with Runs, is how often it may be run while its runs disagree.
+	// Default: Runs.
+	MaxRuns int
 	// NoCold leaves out the warm-up pass: where a run warms up by itself.
 	NoCold bool
 	// ByInterval judges the row by the confidence interval of its mean alone:
@@ -84,8 +87,8 @@ type Options struct {
 	Sampler Sampler
 	// Progress shows what goes on. Default: nothing is shown.
 	Progress *Progress
-	// Others returns the processes of ours that serve no row at present, so that
-	// they are not taken for strangers. Default none.
+	// Others returns the processes of ours that are alive, so that they are not
+	// taken for strangers. Default none.
 	Others func() []int
 }
 
@@ -121,7 +124,7 @@ func (r *Runner) Measure(ctx context.Context, s Scenario) (t Test, err error) {
 	spec := s.Spec()
 	runs, most := r.opt.Runs, r.opt.MaxRuns
 	if spec.Runs > 0 {
-		runs, most = spec.Runs, spec.Runs
+		runs, most = spec.Runs, max(spec.Runs, spec.MaxRuns)
 	}
 	row := &row{runner: r, spec: &spec, all: histogram()}
 	if !spec.NoCold {
@@ -144,7 +147,7 @@ func (r *Runner) Measure(ctx context.Context, s Scenario) (t Test, err error) {
 
 // once does run n of so many; 0 is the cold pass.
 func (r *Runner) once(ctx context.Context, s Scenario, spec *Spec, n, of int) (Run, *measured, error) {
-	m := newMeter(r.opt.Sampler, spec.Servers, r.opt.Others())
+	m := newMeter(r.opt.Sampler, spec.Servers, r.opt.Others)
 	end := r.opt.Progress.run(m, spec.name(), n, of)
 	defer end()
 	if err := s.Once(ctx, m); err != nil {
@@ -202,7 +205,7 @@ func (w *row) closeSpan() {
 	}
 	w.span.open = false
 	foreign, steal, pressure, ok := strangers(w.span.from, w.span.to)
-	if !ok {
+	if !ok || w.spec.Loop == LoopNone { // what takes memory takes it whoever works
 		return
 	}
 	wall := w.span.to.at.Sub(w.span.from.at)

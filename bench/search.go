@@ -43,9 +43,12 @@ type SearchOptions struct {
 	Lag time.Duration
 }
 
+// recordFirst is the number that the search of the record begins with.
+const recordFirst = 64
+
 func (o SearchOptions) withDefaults() SearchOptions {
 	if o.First == 0 {
-		o.First = 64
+		o.First = recordFirst
 	}
 	if o.Most == 0 {
 		o.Most = math.MaxInt32
@@ -71,11 +74,12 @@ func (o SearchOptions) withDefaults() SearchOptions {
 
 // Found is the outcome of a search.
 type Found struct {
-	Stable    int     `json:"stable"`         // 0: not even the first was stable
-	Unstable  int     `json:"unstable"`       // the smallest that was not stable; 0: none was met
-	Why       string  `json:"why,omitempty"`  // why Unstable was not
-	Confirmed bool    `json:"confirmed"`      // by the long last stage
-	Note      string  `json:"note,omitempty"` // how the search ended when not by itself
+	Stable    int     `json:"stable"`              // 0: not even the first was stable
+	Unstable  int     `json:"unstable"`            // the smallest that was not stable; 0: none was met
+	Why       string  `json:"why,omitempty"`       // why Unstable was not
+	Generator bool    `json:"generator,omitempty"` // it was the sender's fault: the server may do more
+	Confirmed bool    `json:"confirmed"`           // by the long last stage
+	Note      string  `json:"note,omitempty"`      // how the search ended when not by itself
 	Probes    []Probe `json:"probes"`
 }
 
@@ -132,7 +136,7 @@ func (s *search) once(ctx context.Context, n int, window time.Duration) (Probe, 
 
 func (s *search) fails(p *Probe) {
 	if s.found.Unstable == 0 || p.Threads < s.found.Unstable {
-		s.found.Unstable, s.found.Why = p.Threads, p.Why
+		s.found.Unstable, s.found.Why, s.found.Generator = p.Threads, p.Why, p.Generator
 	}
 }
 
@@ -152,6 +156,8 @@ func (s *search) double(ctx context.Context) error {
 			return err
 		}
 		switch {
+		case !stable && s.found.Stable == 0 && n > recordFirst:
+			n = recordFirst / 2 // it was too bold: from the beginning
 		case !stable && s.found.Stable == 0:
 			s.found.Note = fmt.Sprintf("not even the first number, %d, is stable: %s", n, s.found.Why)
 			return nil

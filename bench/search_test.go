@@ -67,6 +67,13 @@ func TestSearchEnds(t *testing.T) {
 			t.Errorf("got %+v, %v", f, err)
 		}
 	})
+	t.Run("too bold a beginning", func(t *testing.T) {
+		s := &search{opt: SearchOptions{First: 512}, probe: server(100)}
+		f, err := s.run(ctx)
+		if err != nil || !f.Confirmed || f.Stable < 99 || f.Stable > 101 {
+			t.Errorf("got %+v, %v", f, err)
+		}
+	})
 	t.Run("one bad moment", func(t *testing.T) {
 		probes, probe := 0, server(500)
 		s := &search{probe: func(ctx context.Context, n int, w time.Duration) (Probe, error) {

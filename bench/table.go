@@ -115,8 +115,12 @@ func writeBlock(b *strings.Builder, block []Test, paint func(Verdict, string) st
 		for _, why := range t.Reasons {
 			fmt.Fprintf(b, "      %s\n", why)
 		}
-		for _, m := range t.Measures {
-			fmt.Fprintf(b, "      %s %s\n", m.Name, withUnit(m.Value, m.Unit))
+		if len(t.Measures) > 0 {
+			var parts []string
+			for _, m := range t.Measures {
+				parts = append(parts, m.Name+" "+withUnit(m.Value, m.Unit))
+			}
+			fmt.Fprintf(b, "      %s\n", strings.Join(parts, " · "))
 		}
 	}
 }

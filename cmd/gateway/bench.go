@@ -92,7 +92,16 @@ believed (INVALID: noise, the generator, Little's law), 4: --require was not met
 	fl.StringArrayVar(&f.require, "require", nil, "`expression` that must hold, such as 'ping.*.p99<5ms'")
 	fl.BoolVar(&f.noProgress, "no-progress", false, "do not show what goes on")
 	fl.BoolVar(&f.force, "force", false, "go on where the bench would rather refuse")
-	cmd.AddCommand(c.benchLimits(f), c.benchNet(), c.benchPing(f), c.benchPeer())
+	cmd.AddCommand(
+		c.benchLimits(f),
+		c.benchStartup(f),
+		c.benchWeb(f),
+		c.benchPing(f),
+		c.benchThreads(f),
+		c.benchNet(),
+		c.benchMem(f),
+		c.benchPeer(),
+	)
 	return cmd
 }
 

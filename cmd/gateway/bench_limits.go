@@ -66,3 +66,10 @@ func faultFlags(fl *pflag.FlagSet, f *bench.Faults) {
 	fl.IntVar(&f.WrongEvery, "wrong-every", 0, "answer each `n`-th message wrongly")
 	fl.IntVar(&f.Cap, "cap", 0, "give this `many` replies a second at most")
 }
+
+// hideFaultFlags leaves them out of the help: docs/bench.md speaks of them.
+func hideFaultFlags(fl *pflag.FlagSet) {
+	for _, name := range []string{"pause", "wrong-every", "cap"} {
+		_ = fl.MarkHidden(name) // of a flag that is there
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"soapway/bench"
 	"soapway/internal/app"
+	"soapway/internal/frame"
 )
 
 // pingFlags are the flags of ping.
@@ -64,15 +65,17 @@ and with it and what it takes (tax).`,
 	fl.StringVar(&p.count, "count", "1000", "`messages` of a run, several as 10,100,1000")
 	fl.BoolVar(&p.nagle, "nagle", false, "head and body in two writes without TCP_NODELAY: what the stall detector must find")
 	faultFlags(fl, &p.faults)
-	for _, name := range []string{"pause", "wrong-every", "cap"} {
-		_ = fl.MarkHidden(name) // of a flag that is there
-	}
+	hideFaultFlags(fl)
 	return cmd
 }
 
 // pingJob makes sense of the flags of ping.
 func (c *cli) pingJob(f *benchFlags, p *pingFlags) (benchJob, error) {
 	j := benchJob{name: "ping", limits: bench.LimitSet{Floor: true}}
+	remote, err := f.remote(&p.combos)
+	if err != nil {
+		return j, err
+	}
 	combos, err := chooseCombos(p.combos)
 	if err != nil {
 		return j, err
@@ -91,6 +94,9 @@ func (c *cli) pingJob(f *benchFlags, p *pingFlags) (benchJob, error) {
 	if p.conn != "per-thread" && p.conn != "fresh" {
 		return j, &usageError{fmt.Sprintf("bench: --conn %.20q is not per-thread or fresh", p.conn), ""}
 	}
+	if remote != nil && p.via != "direct" {
+		return j, &usageError{"bench: --via and --target exclude each other", ""}
+	}
 	sizes := []int{p.size}
 	if p.ladder {
 		sizes = ladderSizes
@@ -98,6 +104,9 @@ func (c *cli) pingJob(f *benchFlags, p *pingFlags) (benchJob, error) {
 	for _, size := range sizes {
 		if _, err := bench.NewPing(version, size); err != nil {
 			return j, &usageError{err.Error(), ""}
+		}
+		if most := int(frame.MaxPayload(2)); size > most && hasFramed(combos) && (remote == nil || remote.Width == 2) {
+			return j, &usageError{fmt.Sprintf("bench: a framed message has at most %d octets, not %d", most, size), "leave ff out with --combo"}
 		}
 	}
 	j.build = func(_ context.Context, e *benchEnv) (rows []bench.Scenario, err error) {
@@ -107,7 +116,7 @@ func (c *cli) pingJob(f *benchFlags, p *pingFlags) (benchJob, error) {
 					o := bench.PingOptions{
 						EchoOptions: bench.EchoOptions{
 							Lab: e.lab, Product: dialProduct, Combo: combo, Version: version, Size: size,
-							Nagle: p.nagle, Faults: p.faults,
+							Nagle: p.nagle, Faults: p.faults, Remote: remote, RemoteName: f.target,
 						},
 						Count: count, Duration: f.duration, Fresh: p.conn == "fresh", Limits: e.limits,
 						Suffix: suffix(len(sizes) > 1, size) + suffix(len(counts) > 1, count),
@@ -129,6 +138,10 @@ func (c *cli) pingJob(f *benchFlags, p *pingFlags) (benchJob, error) {
 		return rows, nil
 	}
 	return j, nil
+}
+
+func hasFramed(combos []bench.Combo) bool {
+	return slices.ContainsFunc(combos, func(c bench.Combo) bool { return c.Code == "ff" })
 }
 
 // suffix tells rows of one combination apart, where there are several.

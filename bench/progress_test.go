@@ -1,0 +1,71 @@
+package bench
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestProgress: on a terminal one line that is rewritten four times a second and
+// wiped out, elsewhere a line in 5 s; also while a run begins anew.
+func TestProgress(t *testing.T) {
+	show := func(columns int) string {
+		var b strings.Builder
+		synctest.Test(t, func(t *testing.T) {
+			p := NewProgress(&b, columns)
+			m := newMeter(nil, nil, nil)
+			end := p.run(m, "ping.ff", 2, 5)
+			m.Start()
+			for i := range 26 {
+				m.Shard(i).Done(time.Now())
+				time.Sleep(200 * time.Millisecond)
+			}
+			m.Reset()
+			m.Shard(0).Fail(errors.New("x"), time.Now())
+			time.Sleep(5 * time.Second)
+			end()
+			p.Say("done")
+		})
+		return b.String()
+	}
+	if got, want := show(0), "ping.ff run 2/5 █ 5/s err 0\nping.ff run 2/5 █▁ 0/s err 1\ndone\n"; got != want {
+		t.Errorf("no terminal: got %q, want %q", got, want)
+	}
+	got := show(30)
+	if n := strings.Count(got, "\r\x1b[Kping.ff run 2/5 "); n < 35 || n > 45 {
+		t.Errorf("terminal: %d updates in 10 s:\n%q", n, got)
+	}
+	if !strings.HasSuffix(got, "\r\x1b[Kdone\n") {
+		t.Errorf("terminal: the line is left behind: %q", got)
+	}
+	for _, line := range strings.Split(got, "\r\x1b[K") {
+		if n := len([]rune(line)); n > 30 {
+			t.Errorf("terminal: a line of %d columns: %q", n, line)
+		}
+	}
+	var none *Progress
+	none.run(newMeter(nil, nil, nil), "x", 1, 1)()
+	none.Say("nothing")
+}
+
+func TestBars(t *testing.T) {
+	for _, tt := range []struct {
+		values []float64
+		want   string
+	}{
+		{nil, ""},
+		{[]float64{0, 0}, "▁▁"},
+		{[]float64{1, 4, 8}, "▁▄█"},
+	} {
+		if got := bars(tt.values); got != tt.want {
+			t.Errorf("bars(%v): got %s, want %s", tt.values, got, tt.want)
+		}
+	}
+	for v, want := range map[float64]string{0: "0", 999: "999", 12570.4: "12 570", 1e6: "1 000 000", -1234: "-1 234"} {
+		if got := grouped(v); got != want {
+			t.Errorf("grouped(%v): got %q, want %q", v, got, want)
+		}
+	}
+}
