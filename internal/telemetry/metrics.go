@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 const (
@@ -102,9 +101,7 @@ func NewMetrics() *Metrics {
 }
 
 // Handler serves the metrics in the format that the scraper asks for.
-func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
-}
+func (m *Metrics) Handler() http.Handler { return newScraper(m.registry) }
 
 // Reloaded tells whether the last reload of the configuration was taken.
 func (m *Metrics) Reloaded(ok bool) {
@@ -120,6 +117,13 @@ func (m *Metrics) Request(route, operation, outcome string, took time.Duration) 
 	s := m.seriesOf(route, operation, outcome)
 	s.total.Inc()
 	s.duration.Observe(took.Seconds())
+}
+
+// traced is Request for one that is traced, which becomes the exemplar of its bucket.
+func (m *Metrics) traced(route, operation, outcome string, took time.Duration, trace string) {
+	s := m.seriesOf(route, operation, outcome)
+	s.total.Inc()
+	s.duration.(prometheus.ExemplarObserver).ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": trace})
 }
 
 // seriesOf finds the cached series or makes it.

@@ -1,12 +1,20 @@
 package telemetry
 
-import "soapway/proxy"
+import (
+	"encoding/hex"
+
+	"soapway/proxy"
+)
 
 var _ proxy.Observer = (*Metrics)(nil)
 
 // ObserveExchange implements [proxy.Observer].
 func (m *Metrics) ObserveExchange(e proxy.ExchangeEvent) {
-	m.Request(e.Route, e.Operation, string(e.Outcome), e.Duration)
+	if e.Trace.On() {
+		m.traced(e.Route, e.Operation, string(e.Outcome), e.Duration, hex.EncodeToString(e.Trace.ID[:]))
+	} else {
+		m.Request(e.Route, e.Operation, string(e.Outcome), e.Duration)
+	}
 	m.Scanned(e.CodecBytes)
 	if e.NormalizeSkipped {
 		m.NormalizeSkipped(e.Route)

@@ -84,6 +84,9 @@ func newQueueMetrics() *queueMetrics {
 }
 
 func (q *queueMetrics) register(r prometheus.Registerer) {
+	for _, direction := range []string{"forward", "back"} {
+		q.clock.WithLabelValues(direction) // from 0, so that the first step is an increase
+	}
 	r.MustRegister(q.latency, q.dead, q.sync, q.group, q.errors, q.gaps, q.clock)
 }
 

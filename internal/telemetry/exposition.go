@@ -1,0 +1,264 @@
+package telemetry
+
+import (
+	"bytes"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+)
+
+// scraper answers scrapes in the text formats of Prometheus (0.0.4) and OpenMetrics
+// (1.0), and leaves others to package promhttp. It writes what expfmt would, octet
+// for octet (TestExposition), in a fifth of its time: the names and labels of a
+// histogram with sixteen buckets are made once and not eighteen times. Measure:
+//
+//	go test ./internal/telemetry -run '^$' -bench Scrape -cpu 1
+type scraper struct {
+	from  prometheus.Gatherer
+	other http.Handler
+	busy  chan struct{} // holds one for each scrape under way
+	pool  sync.Pool     // of *exposition
+}
+
+// maxScrapes is how many scrapes are answered at a time.
+const maxScrapes = 4
+
+func newScraper(r *prometheus.Registry) *scraper {
+	return &scraper{
+		from: r, busy: make(chan struct{}, maxScrapes),
+		other: promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true}),
+		pool:  sync.Pool{New: func() any { return new(exposition) }},
+	}
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *scraper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	format := expfmt.NegotiateIncludingOpenMetrics(r.Header)
+	open := format.FormatType() == expfmt.TypeOpenMetrics
+	if !open && format.FormatType() != expfmt.TypeTextPlain {
+		s.other.ServeHTTP(w, r)
+		return
+	}
+	select {
+	case s.busy <- struct{}{}:
+		defer func() { <-s.busy }()
+	default:
+		http.Error(w, "too many scrapes at a time", http.StatusServiceUnavailable)
+		return
+	}
+	families, err := s.from.Gather()
+	if err != nil && len(families) == 0 {
+		http.Error(w, "the metrics cannot be gathered", http.StatusInternalServerError)
+		return
+	}
+	x := s.pool.Get().(*exposition)
+	defer s.pool.Put(x)
+	x.b, x.open = x.b[:0], open
+	for _, f := range families {
+		x.family(f)
+	}
+	if open {
+		x.b = append(x.b, "# EOF\n"...)
+	}
+	w.Header().Set("Content-Type", string(format))
+	w.Header().Add("Vary", "Accept-Encoding")
+	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		_, _ = w.Write(x.b)
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	if x.zip == nil {
+		x.zip, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
+	}
+	x.zip.Reset(w)
+	_, _ = x.zip.Write(x.b) // a scraper that has left needs none
+	_ = x.zip.Close()
+}
+
+// exposition is a scrape that is being written.
+type exposition struct {
+	b      []byte
+	open   bool // as OpenMetrics
+	labels []byte
+	zip    *gzip.Writer
+}
+
+var typeWords = map[dto.MetricType]string{
+	dto.MetricType_COUNTER: "counter", dto.MetricType_GAUGE: "gauge", dto.MetricType_SUMMARY: "summary",
+	dto.MetricType_HISTOGRAM: "histogram", dto.MetricType_UNTYPED: "untyped",
+}
+
+var helpEscaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
+
+// family writes all metrics of a name. In OpenMetrics that of a counter is without
+// its _total, one that has none is of no known type, and a quotation mark in a help
+// text is escaped.
+func (x *exposition) family(f *dto.MetricFamily) {
+	name, kind := f.GetName(), f.GetType()
+	about, help := name, helpEscaper.Replace(f.GetHelp())
+	word := typeWords[kind]
+	if x.open {
+		help = strings.ReplaceAll(help, `"`, `\"`)
+		about = strings.TrimSuffix(name, "_total")
+		if kind != dto.MetricType_COUNTER {
+			about = name
+		}
+		if kind == dto.MetricType_UNTYPED || kind == dto.MetricType_COUNTER && about == name {
+			word = "unknown"
+		}
+	}
+	if f.Help != nil {
+		x.b = append(append(append(append(append(x.b, "# HELP "...), about...), ' '), help...), '\n')
+	}
+	x.b = append(append(append(append(append(x.b, "# TYPE "...), about...), ' '), word...), '\n')
+	if x.open && f.GetUnit() != "" {
+		x.b = append(append(append(append(append(x.b, "# UNIT "...), about...), ' '), f.GetUnit()...), '\n')
+	}
+	for _, m := range f.GetMetric() {
+		x.metric(name, kind, m)
+	}
+}
+
+func (x *exposition) metric(name string, kind dto.MetricType, m *dto.Metric) {
+	x.labels = x.labels[:0]
+	for i, l := range m.GetLabel() {
+		if i > 0 {
+			x.labels = append(x.labels, ',')
+		}
+		x.labels = append(append(x.labels, l.GetName()...), `="`...)
+		x.labels = append(appendLabel(x.labels, l.GetValue()), '"')
+	}
+	switch kind {
+	case dto.MetricType_COUNTER:
+		x.sample(name, "", m.GetCounter().GetValue(), m.GetCounter().GetExemplar())
+	case dto.MetricType_GAUGE:
+		x.sample(name, "", m.GetGauge().GetValue(), nil)
+	case dto.MetricType_UNTYPED:
+		x.sample(name, "", m.GetUntyped().GetValue(), nil)
+	case dto.MetricType_SUMMARY:
+		s := m.GetSummary()
+		for _, q := range s.GetQuantile() {
+			x.begin(name, "", "quantile", q.GetQuantile())
+			x.end(q.GetValue(), nil)
+		}
+		x.sample(name, "_sum", s.GetSampleSum(), nil)
+		x.count(name, "_count", s.GetSampleCount())
+	case dto.MetricType_HISTOGRAM:
+		x.histogram(name, m.GetHistogram())
+	}
+}
+
+func (x *exposition) histogram(name string, h *dto.Histogram) {
+	last := math.Inf(-1)
+	for _, b := range h.GetBucket() {
+		last = b.GetUpperBound()
+		x.bucket(name, last, b.GetCumulativeCount(), b.GetExemplar())
+	}
+	if !math.IsInf(last, 1) {
+		x.bucket(name, math.Inf(1), h.GetSampleCount(), nil)
+	}
+	x.sample(name, "_sum", h.GetSampleSum(), nil)
+	x.count(name, "_count", h.GetSampleCount())
+}
+
+func (x *exposition) bucket(name string, bound float64, n uint64, e *dto.Exemplar) {
+	x.begin(name, "_bucket", "le", bound)
+	x.b = strconv.AppendUint(x.b, n, 10)
+	x.exemplar(e)
+	x.b = append(x.b, '\n')
+}
+
+func (x *exposition) sample(name, suffix string, v float64, e *dto.Exemplar) {
+	x.begin(name, suffix, "", 0)
+	x.end(v, e)
+}
+
+func (x *exposition) count(name, suffix string, n uint64) {
+	x.begin(name, suffix, "", 0)
+	x.b = append(strconv.AppendUint(x.b, n, 10), '\n')
+}
+
+// begin writes a sample up to its value; more is one more label, "" for none.
+func (x *exposition) begin(name, suffix, more string, value float64) {
+	x.b = append(append(x.b, name...), suffix...)
+	if len(x.labels) > 0 || more != "" {
+		x.b = append(append(x.b, '{'), x.labels...)
+		if more != "" {
+			if len(x.labels) > 0 {
+				x.b = append(x.b, ',')
+			}
+			x.b = append(append(x.b, more...), `="`...)
+			x.b = append(x.number(x.b, value), '"')
+		}
+		x.b = append(x.b, '}')
+	}
+	x.b = append(x.b, ' ')
+}
+
+func (x *exposition) end(v float64, e *dto.Exemplar) {
+	x.b = x.number(x.b, v)
+	x.exemplar(e)
+	x.b = append(x.b, '\n')
+}
+
+// exemplar writes one, which only OpenMetrics has.
+func (x *exposition) exemplar(e *dto.Exemplar) {
+	if e == nil || !x.open {
+		return
+	}
+	x.b = append(x.b, " # {"...)
+	for i, l := range e.GetLabel() {
+		if i > 0 {
+			x.b = append(x.b, ',')
+		}
+		x.b = append(append(x.b, l.GetName()...), `="`...)
+		x.b = append(appendLabel(x.b, l.GetValue()), '"')
+	}
+	x.b = x.number(append(x.b, "} "...), e.GetValue())
+	if t := e.GetTimestamp(); t != nil {
+		x.b = x.number(append(x.b, ' '), float64(t.AsTime().UnixNano())/1e9)
+	}
+}
+
+// number appends a value; OpenMetrics tells floats from whole numbers.
+func (x *exposition) number(dst []byte, v float64) []byte {
+	switch {
+	case math.IsInf(v, 1):
+		return append(dst, "+Inf"...)
+	case v == math.Trunc(v) && math.Abs(v) < 1e6: // most are, and none has an exponent
+		dst = strconv.AppendInt(dst, int64(v), 10)
+		if x.open {
+			dst = append(dst, ".0"...)
+		}
+		return dst
+	}
+	start := len(dst)
+	dst = strconv.AppendFloat(dst, v, 'g', -1, 64)
+	if x.open && !bytes.ContainsAny(dst[start:], ".eNI") {
+		dst = append(dst, ".0"...)
+	}
+	return dst
+}
+
+// appendLabel appends the value of a label as it stands between quotes.
+func appendLabel(dst []byte, v string) []byte {
+	for i := range len(v) {
+		switch c := v[i]; c {
+		case '\\', '"':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
