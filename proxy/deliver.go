@@ -109,7 +109,7 @@ func (h *Handler) Deliver(ctx context.Context, m *Stored, try Try) (result Deliv
 	if err != nil {
 		return c.notAnswered(err)
 	}
-	return c.takeAnswer(resp, node, meta, try)
+	return c.takeAnswer(resp, node, m, meta, try)
 }
 
 // storedRequest is a stored message as nodes get it.
@@ -161,7 +161,7 @@ func (c *call) notAnswered(err error) DeliveryResult {
 // takeAnswer reads an answer to its end, under the same checks as for a caller
 // that waits, and judges it. node is the number of its node. What the caller is to
 // find later, or to get, must fit one record of the store.
-func (c *call) takeAnswer(resp *Response, node int, meta *storedMeta, try Try) DeliveryResult {
+func (c *call) takeAnswer(resp *Response, node int, m *Stored, meta *storedMeta, try Try) DeliveryResult {
 	a := &answerFacts{status: resp.Status, oneway: c.route.OneWay}
 	keep := &keeper{most: keptReply}
 	if meta.Reply != nil || meta.Answer != nil {
@@ -178,6 +178,9 @@ func (c *call) takeAnswer(resp *Response, node int, meta *storedMeta, try Try) D
 	}
 	c.route.backend.mark(node, !a.gateway(), statusReason(a.status))
 	a.ownCredentials = a.refused() && c.ownCredentials(a)
+	if a.content == contentOther && a.status < 300 {
+		a.oneway = c.oneWay(m, meta)
+	}
 	r := a.judge()
 	if r.Verdict == VerdictRetry {
 		r.RetryAfter = retryWish(resp.Header, time.Now())

@@ -18,6 +18,8 @@ type Handler struct {
 	table atomic.Pointer[Table]
 	large chan struct{} // holds one for each large message of unknown length that is read into memory
 	began time.Time     // with a monotonic reading
+
+	swapped chan struct{} // has something when there is a new table: for Learn
 }
 
 var _ Server = (*Handler)(nil)
@@ -28,13 +30,16 @@ func (h *Handler) now() time.Time { return h.began.Add(time.Since(h.began)) }
 
 // NewHandler returns a handler that routes by t.
 func NewHandler(t *Table, opt Options) *Handler {
-	h := &Handler{opt: opt.withDefaults(), large: make(chan struct{}, manyUnsure), began: time.Now()}
+	h := &Handler{opt: opt.withDefaults(), large: make(chan struct{}, manyUnsure), began: time.Now(), swapped: make(chan struct{}, 1)}
 	h.table.Store(t)
 	return h
 }
 
 // Swap puts a new table in place. Exchanges under way keep theirs.
-func (h *Handler) Swap(t *Table) { h.table.Store(t) }
+func (h *Handler) Swap(t *Table) {
+	h.table.Store(t)
+	wakeUp(h.swapped)
+}
 
 // Serve implements [Server].
 func (h *Handler) Serve(ctx context.Context, ex *Exchange) *Reply {
@@ -230,7 +235,7 @@ func (c *call) aim() error {
 		}
 		if c.cand.fixed == nil {
 			c.cand.list = c.t.index.find(c.target.path)
-			c.cand.head = headFacts{host: c.fwd.host, header: c.ex.Header}
+			c.cand.head, c.cand.path = headFacts{host: c.fwd.host, header: c.ex.Header}, c.target.path
 		}
 	}
 	if c.cand.first() == nil {
@@ -350,8 +355,10 @@ func (c *call) operation() string {
 	if c.route == nil {
 		return ""
 	}
-	if name := c.described(); name != "" {
-		return name
+	if op := c.described(); op != nil {
+		if name := c.route.front.Label(op); name != "" {
+			return name
+		}
 	}
 	if c.route.MatchNone {
 		return ""

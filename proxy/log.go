@@ -33,6 +33,9 @@ func (c *call) log(route string, status int, took time.Duration) {
 		slog.Duration("took", took),
 		slog.String("error", cut(c.logged.Error(), 1024)),
 	}
+	if op := c.operation(); op != "" {
+		attrs = append(attrs, slog.String("operation", op))
+	}
 	if c.node != "" {
 		attrs = append(attrs, slog.String("node", c.node))
 	}

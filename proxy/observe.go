@@ -31,8 +31,8 @@ type ExchangeEvent struct {
 	Listener string
 	Route    string // "" if none was found
 
-	// Operation is set only when the route's own condition names it, so that
-	// a caller cannot make up values of a metric's label.
+	// Operation is one that the description of the service or the route's own
+	// condition names, so that a caller cannot make up values of a metric's label.
 	Operation string
 
 	// Exchange is the request, for the time of the call.

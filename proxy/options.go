@@ -105,8 +105,9 @@ type Match struct {
 	// 1.1), the action parameter (SOAP 1.2), or else wsa:Action.
 	Action string
 
-	// Operation is the name of the first child of Body. With AnyNamespace only
-	// its local part counts.
+	// Operation is the name of the first child of Body, or that of the operation
+	// to which the description of the service gives such messages, as soon as it is
+	// known (see [Handler.Learn]). With AnyNamespace only its local part counts.
 	Operation    soapcodec.QName
 	AnyNamespace bool
 

@@ -313,7 +313,7 @@ func (r *counted) Read(p []byte) (int, error) {
 // routeByFacts chooses among the candidates by action and operation.
 func (c *call) routeByFacts(f *soapcodec.Facts) (*route, error) {
 	c.version = f.Version
-	r := c.cand.choose(action(c.ex.Header, c.ct, f), f.Operation)
+	r := c.cand.choose(&bodyFacts{action(c.ex.Header, c.ct, f), f.Action, f.Operation})
 	if r == nil {
 		return nil, refuse(statusNoRoute, soapcodec.CodeNoRoute)
 	}

@@ -119,18 +119,30 @@ func (r *route) takesHead(f *headFacts) bool {
 	return true
 }
 
-// takesBody reports whether the conditions on the envelope hold.
-func (r *route) takesBody(action string, operation soapcodec.QName) bool {
-	if a := r.Match.Action; a != "" && a != action {
+// bodyFacts is what routing knows of an envelope.
+type bodyFacts struct {
+	action    string          // see action
+	addressed string          // wsa:Action
+	operation soapcodec.QName // first child of Body
+}
+
+// takesBody reports whether the conditions on the envelope hold. An operation is
+// the first child of Body, or what the description of the service calls a message
+// with that child (SPEC.md §3.1: one without never matches).
+func (r *route) takesBody(f *bodyFacts, path string) bool {
+	if a := r.Match.Action; a != "" && a != f.action {
 		return false
 	}
-	if q := r.Match.Operation; q != (soapcodec.QName{}) {
-		if r.Match.AnyNamespace {
-			operation.Space = q.Space
-		}
-		return q == operation
+	q := r.Match.Operation
+	switch {
+	case q.IsZero():
+		return true
+	case f.operation.IsZero():
+		return false
+	case q.Local == f.operation.Local && (r.Match.AnyNamespace || q.Space == f.operation.Space):
+		return true
 	}
-	return true
+	return r.front != nil && r.front.names(r.tail(path), f, q, r.Match.AnyNamespace)
 }
 
 // candidates are the routes that an exchange may still take once its head is
@@ -139,6 +151,7 @@ type candidates struct {
 	fixed *route // by the listener; then no condition is looked at
 	list  []*route
 	head  headFacts
+	path  string
 }
 
 // first returns the first candidate, nil if there is none.
@@ -186,12 +199,12 @@ func (c *candidates) stores() bool {
 }
 
 // choose returns the route once the envelope is known.
-func (c *candidates) choose(action string, operation soapcodec.QName) *route {
+func (c *candidates) choose(f *bodyFacts) *route {
 	if c.fixed != nil {
 		return c.fixed
 	}
 	for _, r := range c.list {
-		if r.takesHead(&c.head) && r.takesBody(action, operation) {
+		if r.takesHead(&c.head) && r.takesBody(f, c.path) {
 			return r
 		}
 	}

@@ -109,9 +109,9 @@ func TestIndexEqualsList(t *testing.T) {
 			if rng.IntN(3) > 0 {
 				f.operation = soapcodec.QName{Space: pick("urn:o", "", "urn:q"), Local: pick("X", "Y", "Z")}
 			}
-			c := candidates{list: tab.index.find(f.path), head: headFacts{host: f.host, header: f.header}}
+			c := candidates{list: tab.index.find(f.path), head: headFacts{host: f.host, header: f.header}, path: f.path}
 			got := ""
-			if r := c.choose(f.action, f.operation); r != nil {
+			if r := c.choose(&bodyFacts{action: f.action, operation: f.operation}); r != nil {
 				got = r.Name
 			}
 			want := listScan(routes, f)

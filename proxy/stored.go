@@ -147,7 +147,7 @@ func (c *call) stored() *Stored {
 	meta := storedMeta{
 		V: metaVersion, SOAP: c.outgoing().String(), Framed: c.ex.Framed, Doubt: c.doubt,
 		Tail: octets(c.route.tail(c.target.path)), Query: octets(c.target.query), HasQuery: c.target.hasQuery,
-		Host: octets(c.fwd.host), Action: octets(c.action),
+		Host: octets(c.fwd.host), Action: octets(c.action), Space: octets(c.child.Space),
 	}
 	if c.ex.Client.IsValid() {
 		meta.Client = c.ex.Client.String()

@@ -29,6 +29,7 @@ type storedMeta struct {
 	Answer   *answerWish `json:"answer,omitempty"` // nil: the answer goes nowhere
 	To       octets      `json:"to,omitempty"`     // of an answer: where it goes
 	Sites    []octets    `json:"sites,omitempty"`  // that it has passed
+	Space    octets      `json:"space,omitempty"`  // namespace of the first child of Body, whose local name is Stored.Operation
 }
 
 const metaVersion = 1
@@ -63,7 +64,7 @@ type octets string
 // append appends the JSON of m. It is written by hand because every stored
 // message pays for it: encoding/json cost 8 % of all that accepting one takes.
 func (m *storedMeta) append(dst []byte) []byte {
-	size := 128 + len(m.Tail) + len(m.Query) + len(m.Host) + len(m.Action) + len(m.Client)
+	size := 128 + len(m.Tail) + len(m.Query) + len(m.Host) + len(m.Action) + len(m.Client) + len(m.Space)
 	for _, f := range m.Header {
 		size += len(f[0]) + len(f[1]) + len(`["",""],`)
 	}
@@ -91,6 +92,7 @@ func (m *storedMeta) append(dst []byte) []byte {
 		{`,"action":`, m.Action},
 		{`,"client":`, octets(m.Client)},
 		{`,"to":`, m.To},
+		{`,"space":`, m.Space},
 	} {
 		if member.value != "" {
 			dst = member.value.append(append(dst, member.name...))
@@ -184,6 +186,24 @@ func readMeta(b []byte) (*storedMeta, error) {
 }
 
 func (m *storedMeta) version() soapcodec.Version { return soapVersion(m.SOAP) }
+
+// action is that of the binding: the SOAPAction field, or the parameter of the
+// media type.
+func (m *storedMeta) action() string {
+	for _, f := range m.Header {
+		switch f[0] {
+		case soapActionKey:
+			if a, _ := soapcodec.ParseSOAPAction([]string{string(f[1])}); a != "" {
+				return a
+			}
+		case "Content-Type":
+			if ct, err := soapcodec.ParseContentType(string(f[1])); err == nil && ct.Action != "" {
+				return ct.Action
+			}
+		}
+	}
+	return ""
+}
 
 func soapVersion(s string) soapcodec.Version {
 	if s == soapcodec.V12.String() {

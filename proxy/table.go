@@ -24,6 +24,7 @@ type Table struct {
 	strict   bool     // a route is strict
 	framed   []*route // in list order: routes that a framed exchange can match
 	ordered  []*route // in list order: all that have conditions
+	wake     chan struct{}
 }
 
 // route is a compiled [Route].
@@ -86,7 +87,7 @@ func Compile(opt TableOptions) (*Table, error) {
 		return nil, err
 	}
 	opt.TrustedProxies = slices.Clone(opt.TrustedProxies)
-	t := &Table{opt: opt, via: "1.1 " + opt.Via, viaField: []string{"1.1 " + opt.Via}, byName: make(map[string]*route, len(opt.Routes)), backends: map[string]*backend{}, answers: map[string]*route{}}
+	t := &Table{opt: opt, via: "1.1 " + opt.Via, viaField: []string{"1.1 " + opt.Via}, byName: make(map[string]*route, len(opt.Routes)), backends: map[string]*backend{}, answers: map[string]*route{}, wake: make(chan struct{}, 1)}
 
 	// Routes that share a Backend share its compiled form, and so its policy's state.
 	backends := map[*Backend]*backend{}
@@ -102,6 +103,9 @@ func Compile(opt TableOptions) (*Table, error) {
 	for i := range opt.Routes {
 		b := compile(opt.Routes[i].Backend)
 		r := compileRoute(opt.Routes[i], i, b)
+		if r.front != nil {
+			r.front.begin(t.wake)
+		}
 		t.compileAnswers(r, compile)
 		t.byName[r.Name] = r
 		t.strict = t.strict || r.Strict

@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -49,13 +47,15 @@ type front struct {
 	files  *describe.Files
 	client *describe.Client
 	hosts  []string // of opt, and that of opt.URL
+	asks   bool     // the route asks for an operation: it has to know the description
+	wishes wishes
 }
 
 func compileFront(r *route) *front {
 	if r.WSDL == nil || r.WSDL.File == "" && r.WSDL.URL == "" && r.backend.needsLength {
 		return nil // a framed node has no description
 	}
-	f := &front{opt: *r.WSDL, route: r, hosts: slices.Clone(r.WSDL.Hosts)}
+	f := &front{opt: *r.WSDL, route: r, hosts: slices.Clone(r.WSDL.Hosts), asks: !r.MatchNone && !r.Match.Operation.IsZero()}
 	opt := describe.Options{
 		Name: r.Name, Fetch: f.fetch, Resolve: f.resolve, Shelf: r.WSDL.Shelf, Fresh: r.WSDL.Fresh, Log: r.WSDL.Log,
 	}
@@ -74,6 +74,20 @@ func compileFront(r *route) *front {
 	f.client = describe.NewClient(f.hosts)
 	f.Front = describe.NewFront(opt)
 	return f
+}
+
+// begin prepares what is to be learned. What a route asks for, and is here, is
+// known from its first message on.
+func (f *front) begin(wake chan<- struct{}) {
+	f.wishes = wishes{roots: map[describe.Location]*wish{}, wake: wake}
+	root := f.root("")
+	if f.asks {
+		_, _ = f.Recall(context.Background(), root) // or it is not here
+	}
+	f.wishes.want(root, f.asks)
+	for _, at := range f.opt.Shelf.Roots(f.route.Name) {
+		f.wishes.want(at, false)
+	}
 }
 
 // own reports whether the route has a description of its own, in place of the
@@ -177,7 +191,7 @@ func (f *front) fetch(ctx context.Context, at describe.Location, etag, modified 
 	case strings.HasPrefix(string(at), "/"):
 		return f.fromBackend(ctx, string(at), describe.Ask(etag, modified))
 	case f.files != nil && strings.HasPrefix(string(at), "file:"):
-		return f.files.Fetch(at)
+		return f.files.Fetch(at, etag)
 	}
 	return f.client.Fetch(ctx, at, etag, modified)
 }
@@ -234,49 +248,71 @@ func (c *call) describe() (*Reply, error) {
 	if err := c.within(c.route); err != nil {
 		return nil, err
 	}
-	at, err := f.asked(c.ctx, c.route.tail(c.target.path), c.target.query)
-	var doc *describe.Document
-	if err == nil {
-		doc, err = f.Get(c.ctx, at)
-	}
+	tail := c.route.tail(c.target.path)
+	doc, flat, err := f.document(c.ctx, tail, c.target.query)
 	if err != nil {
 		return c.undescribed(err)
 	}
-	m := mapper{c: c, f: f, at: at, base: c.publicBase()}
-	if f.own() {
-		m.all = !m.namesNode(doc.Body)
+	m := mapper{c: c, f: f, base: c.publicBase(), flat: flat}.of(doc)
+	var body pieces
+	var tag string
+	if flat {
+		body, tag, err = m.flatten(doc)
+	} else {
+		body.list, tag = doc.Rewrite(m.public)
 	}
-	body, err := wsdl.Rewrite(make([]byte, 0, len(doc.Body)+len(doc.Body)/16), doc.Body, m.public)
 	if err != nil {
 		return nil, &backendError{soapcodec.CodeBackendNotSOAP, err}
 	}
-	sum := sha256.Sum256(body)
 	h := c.stamped(http.Header{
-		"Content-Type": {doc.Type}, "Etag": {`"` + hex.EncodeToString(sum[:12]) + `"`}, "Cache-Control": {"no-cache"},
+		"Content-Type": {doc.Type}, "Etag": {`"` + tag + `"`}, "Cache-Control": {"no-cache"},
 	})
 	c.outcome = OutcomeAnswered
-	r := &Reply{Status: http.StatusOK, Header: h, Length: int64(len(body)), CloseConnection: c.bodyLeft()}
+	if root := f.root(tail); doc.Location == root {
+		if s := f.Known(root); s == nil || s.Old() {
+			f.wishes.want(root, true) // the caller will use its operations
+		}
+	}
+	r := &Reply{Status: http.StatusOK, Header: h, Length: body.length(), CloseConnection: c.bodyLeft()}
 	switch {
 	case matches(field(c.ex.Header, "If-None-Match"), first(h, "Etag")):
 		r.Status, r.Length = http.StatusNotModified, 0
 	case c.ex.Method != http.MethodHead:
-		r.Body = strings.NewReader(string(body))
+		r.Body = &body
 	}
 	return r, nil
 }
 
+// document gets the document that a query asks for. flat says that it is to be
+// put together with what it refers to.
+func (f *front) document(ctx context.Context, tail, query string) (doc *describe.Document, flat bool, err error) {
+	at, flat, err := f.asked(ctx, tail, query)
+	if err == nil {
+		doc, err = f.Get(ctx, at)
+	}
+	single := !f.own() && !flat && strings.EqualFold(query, "singleWsdl")
+	if single && ctx.Err() == nil && (err != nil || doc.Kind != wsdl.WSDL11 && doc.Kind != wsdl.WSDL20) {
+		// The backend does not know this query: most do not.
+		flat = true
+		doc, err = f.Get(ctx, f.root(tail))
+	}
+	return doc, flat, err
+}
+
 // asked finds the document that a query asks for.
-func (f *front) asked(ctx context.Context, tail, query string) (describe.Location, error) {
+func (f *front) asked(ctx context.Context, tail, query string) (at describe.Location, flat bool, err error) {
 	name, value, _ := strings.Cut(query, "=")
+	single := strings.EqualFold(name, "singleWsdl")
 	switch {
 	case strings.HasPrefix(value, "~") && !strings.Contains(value, "&"):
-		return f.Find(ctx, f.root(tail), value)
+		at, err = f.Find(ctx, f.root(tail), value)
+		return at, single, err
 	case !f.own():
-		return f.onNode(tail, query), nil
+		return f.onNode(tail, query), false, nil
 	case value == "" && !strings.EqualFold(name, "xsd"):
-		return f.root(tail), nil
+		return f.root(tail), single, nil
 	}
-	return "", describe.ErrNotFound
+	return "", false, describe.ErrNotFound
 }
 
 // undescribed answers where there is no document.
@@ -314,112 +350,6 @@ func matches(fields []string, etag string) bool {
 	return false
 }
 
-// mapper makes of the references of a document those that callers can follow.
-type mapper struct {
-	c    *call
-	f    *front
-	at   describe.Location
-	base string
-	all  bool // the addresses name no node: all are meant to be ours
-}
-
-// namesNode reports whether an address in a document is that of a node.
-func (m *mapper) namesNode(doc []byte) bool {
-	found := false
-	_ = wsdl.References(doc, func(r wsdl.Ref) { // or the rewriting will tell
-		if r.Use == wsdl.Address && !found {
-			_, found = m.c.t.publicURL(m.c.route, r.Value, m.base)
-		}
-	})
-	return found
-}
-
-func (m *mapper) public(r wsdl.Ref) (string, bool) {
-	if to, ok := m.c.t.publicURL(m.c.route, r.Value, m.base); ok {
-		return to, true
-	}
-	own := m.base + m.c.target.path
-	if r.Use == wsdl.Address {
-		web := r.Value == "" || strings.HasPrefix(r.Value, "http://") || strings.HasPrefix(r.Value, "https://") || !strings.Contains(r.Value, ":")
-		return own, m.all && web
-	}
-	// A reference that is relative to a document on the backend leads to the
-	// right place on this side too, and stays (SPEC.md §3, CONFIG.md wsdl).
-	if !strings.Contains(r.Value, "://") && strings.HasPrefix(string(m.at), "/") {
-		return "", false
-	}
-	to, ok := m.f.resolve(m.at, r.Value)
-	if !ok {
-		return "", false
-	}
-	kind := "xsd"
-	if r.Use == wsdl.Import {
-		kind = "wsdl"
-	}
-	return own + "?" + kind + "=" + m.f.Token(to), true
-}
-
-// publicURL maps an absolute URL that names a node to the one under which
-// callers reach it: by the route itself if it does, else by the first one of
-// the table.
-func (t *Table) publicURL(r *route, ref, base string) (string, bool) {
-	if to, ok := r.publicURL(ref, base); ok {
-		return to, true
-	}
-	for _, o := range t.ordered {
-		if o != r {
-			if to, ok := o.publicURL(ref, base); ok {
-				return to, true
-			}
-		}
-	}
-	return "", false
-}
-
-func (r *route) publicURL(ref, base string) (string, bool) {
-	scheme, rest, ok := strings.Cut(ref, "://")
-	for i, u := range r.backend.urls {
-		if ref == r.backend.Nodes[i].Name() && !ok { // builtin:echo
-			return base + r.path, true
-		}
-		if !ok || r.MatchNone {
-			continue
-		}
-		end := strings.IndexAny(rest, "/?#")
-		if end < 0 {
-			end = len(rest)
-		}
-		if !u.at(scheme, rest[:end]) {
-			continue
-		}
-		if p, ok := r.publicPath(u, rest[end:]); ok {
-			return r.hostBase(base) + p, true
-		}
-	}
-	return "", false
-}
-
-// hostBase is the base of a route that asks for a host of its own.
-func (r *route) hostBase(base string) string {
-	scheme, rest, ok := strings.Cut(base, "://")
-	if r.host == "" || !ok {
-		return base
-	}
-	authority, below, _ := strings.Cut(rest, "/")
-	host, port := splitPort(authority)
-	if strings.EqualFold(authority, r.host) || strings.EqualFold(host, r.host) {
-		return base
-	}
-	to := r.host
-	if port != "" && !r.hostPort {
-		to += ":" + port
-	}
-	if below != "" {
-		below = "/" + below
-	}
-	return scheme + "://" + to + below
-}
-
 func (r *route) checksOperations() bool { return r.front != nil && r.front.opt.Check }
 
 // checkOperation refuses what the description of the service does not have
@@ -442,20 +372,6 @@ func (c *call) checkOperation() error {
 	return nil
 }
 
-// described is the name that the description gives to the operation that the
-// message asks for, if it is known.
-func (c *call) described() string {
-	if c.route == nil || c.route.front == nil || c.child.IsZero() {
-		return ""
-	}
-	if s := c.route.front.Known(c.route.front.root(c.route.tail(c.target.path))); s != nil {
-		if op, ok := s.Operation(c.child); ok {
-			return op.Name
-		}
-	}
-	return ""
-}
-
 // Described is what the description of a route's service says.
 type Described struct {
 	Route string
@@ -466,6 +382,9 @@ type Described struct {
 	// Unmapped are addresses that callers will be sent to although they do not
 	// lead to this gateway.
 	Unmapped []string
+	// Unnamed says that nothing in the description has the name of the operation
+	// that the route asks for.
+	Unnamed bool
 }
 
 // Describe reads the descriptions of all routes that have one, in the order of
@@ -488,6 +407,7 @@ func (t *Table) Describe(ctx context.Context) []Described {
 				}
 			}
 		}
+		d.Unnamed = d.Service != nil && r.front.asks && !d.Service.Names(r.Match.Operation, r.Match.AnyNamespace)
 		all = append(all, d)
 	}
 	return all

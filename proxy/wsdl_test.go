@@ -199,7 +199,10 @@ func TestDescribeFile(t *testing.T) {
 	token := value(t, g.body, `location="http://gw.test/svc?wsdl=~`, `"`)
 	g.wantAnswer(t, 200, describes("http://gw.test/svc", `<w:import location="http://gw.test/svc?wsdl=~`+token+`"/><w:import location="../secret"/>`))
 	serve(t, h, get("/svc?wsdl=~"+token)).wantAnswer(t, 200, describes("http://gw.test/svc", ""))
-	serve(t, h, get("/svc?singleWsdl")).wantAnswer(t, 200, g.body)
+	single := strings.TrimSuffix(describes("http://gw.test/svc", `<w:import location="../secret"/>`), "</w:definitions>")
+	if g := serve(t, h, get("/svc?singleWsdl")); !strings.HasPrefix(g.body, single) || strings.Count(g.body, "<w:service") != 2 || strings.Count(g.body, `"http://gw.test/svc"`) != 2 {
+		t.Errorf("in one document: got %s", g.body)
+	}
 	serve(t, h, get("/svc?wsdl=other")).wantPlain(t, 404, "NoRoute")
 	serve(t, h, get("/svc?xsd")).wantPlain(t, 404, "NoRoute")
 	// An edit counts at once.

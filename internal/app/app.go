@@ -75,7 +75,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	a.sites = newSites(a.log, a.depot, &a.door)
 	securities, problems := buildTLS(cfg, nil, a.log)
 	links, peers, bad := a.sites.build(cfg)
-	pools, guards, table, more := build(cfg, nil, nil, a.sites.hub)
+	pools, guards, table, more := build(cfg, nil, nil, a.sites.hub, a.log)
 	if problems = append(append(problems, bad...), more...); problems != nil {
 		for _, p := range pools {
 			p.close()
@@ -121,6 +121,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		lifecycle.Part{Name: "nodes", Run: a.runNodes},
 		lifecycle.Part{Name: "links", Run: a.sites.run},
 		lifecycle.Part{Name: "store", Run: a.depot.run},
+		lifecycle.Part{Name: "wsdl", Run: a.runDescriptions},
 		lifecycle.Part{Name: "admin", Run: a.admin.Run},
 		lifecycle.Part{Name: "certificates", Run: a.runCertificates},
 		lifecycle.Part{Name: "listeners", Run: runListeners(a.listeners)},
@@ -134,7 +135,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 // only a bound address can show. Its error is config.Problems.
 func Check(cfg *config.Config) error {
 	log := slog.New(slog.DiscardHandler)
-	pools, _, table, problems := build(cfg, nil, nil, nil)
+	pools, _, table, problems := build(cfg, nil, nil, nil, log)
 	for _, p := range pools {
 		p.close()
 	}
@@ -157,7 +158,7 @@ func Check(cfg *config.Config) error {
 
 // build makes what a reload replaces. Nodes and guards of old that are the same
 // are kept.
-func build(cfg *config.Config, old pools, before guards, hub *relay.Hub) (pools, guards, *proxy.Table, config.Problems) {
+func build(cfg *config.Config, old pools, before guards, hub *relay.Hub, log *slog.Logger) (pools, guards, *proxy.Table, config.Problems) {
 	guards, problems := buildGuards(cfg, before)
 	blocks, more := readBlocks(cfg)
 	problems = append(append(problems, more...), checkDescriptions(cfg)...)
@@ -168,7 +169,7 @@ func build(cfg *config.Config, old pools, before guards, hub *relay.Hub) (pools,
 		}
 		return nil, nil, nil, problems
 	}
-	opt := tableOptions(cfg, pools, guards)
+	opt := tableOptions(cfg, pools, guards, log)
 	for i := range opt.Routes {
 		opt.Routes[i].Add = blocks[opt.Routes[i].Name]
 	}

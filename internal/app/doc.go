@@ -10,6 +10,7 @@
 //	nodes      pools of connections to backends; closed last
 //	store      takes the messages of queue routes and delivers them; its lock, and
 //	           so that of its directory, goes last but for the nodes
+//	wsdl       gets the descriptions of services that routes want to know
 //	admin      answers probes and scrapes during the drain
 //	listeners  all together: none takes new connections while another drains
 //	watch      reloads when a file changes

@@ -28,7 +28,7 @@ func refusals(cfg *config.Config, key string, err error) (problems config.Proble
 // tableProblems gives the error of a table of routes the places of the routes
 // that are to blame.
 func tableProblems(cfg *config.Config, pools pools, err error) (problems config.Problems) {
-	opt := tableOptions(cfg, pools, nil)
+	opt := tableOptions(cfg, pools, nil, nil)
 	all := opt.Routes
 	for i := range all {
 		opt.Routes = all[i : i+1]

@@ -71,7 +71,7 @@ func (a *App) put(cfg *config.Config) error {
 	if len(keys) > 0 {
 		return &RestartError{keys}
 	}
-	fresh, guards, table, problems := build(cfg, a.pools, a.guards, a.sites.hub)
+	fresh, guards, table, problems := build(cfg, a.pools, a.guards, a.sites.hub, a.log)
 	undo := func() {
 		for _, p := range fresh.without(a.pools) {
 			p.close()

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"log/slog"
 	"slices"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // tableOptions makes the options of the routing table.
-func tableOptions(cfg *config.Config, pools pools, guards guards) proxy.TableOptions {
+func tableOptions(cfg *config.Config, pools pools, guards guards, log *slog.Logger) proxy.TableOptions {
 	opt := proxy.TableOptions{TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL}
 	shelf := shelf(cfg)
 	for i := range cfg.Routes {
@@ -21,7 +22,7 @@ func tableOptions(cfg *config.Config, pools pools, guards guards) proxy.TableOpt
 			p.ReplyAt = append(p.ReplyAt, pools[replyKey(n)].backend)
 		}
 		p.Guard = guards.of(r.Name)
-		p.WSDL = description(r, shelf)
+		p.WSDL = description(r, shelf, log)
 		opt.Routes = append(opt.Routes, p)
 	}
 	return opt

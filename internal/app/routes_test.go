@@ -62,7 +62,7 @@ routes:
 	if problems != nil {
 		t.Fatal(problems)
 	}
-	got := tableOptions(cfg, pools, nil)
+	got := tableOptions(cfg, pools, nil, nil)
 	orders, echo := got.Routes[0].Backend, got.Routes[2].Backend
 	if got.Routes[1].Backend != orders {
 		t.Error("two routes of one backend do not share it")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,8 +23,8 @@ const descriptions = "wsdl"
 
 // description says how a route answers for its WSDL; nil passes what the
 // backend has.
-func description(r *config.Route, shelf *describe.Shelf) *proxy.WSDL {
-	w := &proxy.WSDL{Hosts: r.WSDLHosts, Check: r.WSDLCheck == config.WSDLCheckOperation, Shelf: shelf}
+func description(r *config.Route, shelf *describe.Shelf, log *slog.Logger) *proxy.WSDL {
+	w := &proxy.WSDL{Hosts: r.WSDLHosts, Check: r.WSDLCheck == config.WSDLCheckOperation, Shelf: shelf, Log: log}
 	switch r.WSDL.Mode {
 	case config.WSDLOff:
 		return nil
@@ -33,6 +34,11 @@ func description(r *config.Route, shelf *describe.Shelf) *proxy.WSDL {
 		w.URL = r.WSDL.URL.String()
 	}
 	return w
+}
+
+// runDescriptions is the part that gets the descriptions that routes want to know.
+func (a *App) runDescriptions(stop, _ context.Context) error {
+	return a.handler.Learn(stop, func() func() { return a.door.enter().leave })
 }
 
 // checkDescriptions reads the files that routes name as their WSDL.
@@ -118,7 +124,7 @@ func (d DescribedRoute) Wanting() bool {
 func CheckWSDL(ctx context.Context, cfg *config.Config) ([]DescribedRoute, error) {
 	unkept := *cfg
 	unkept.Store.Dir = "" // the folder may have to belong to somebody else
-	pools, _, table, problems := build(&unkept, nil, nil, nil)
+	pools, _, table, problems := build(&unkept, nil, nil, nil, slog.New(slog.DiscardHandler))
 	if problems != nil {
 		return nil, problems
 	}
@@ -142,6 +148,9 @@ func describedRoute(d *proxy.Described) DescribedRoute {
 	}
 	r.Documents = len(d.Service.Documents)
 	r.Unresolved = append(append(r.Unresolved, d.Service.Missing...), d.Service.Unresolved...)
+	if d.Unnamed {
+		r.Unresolved = append(r.Unresolved, "operation of match: no operation and no element in Body has this name")
+	}
 	for _, s := range d.Service.Services {
 		ds := DescribedService{Name: s.Name.String(), Ports: []DescribedPort{}}
 		for _, p := range s.Ports {

@@ -56,7 +56,10 @@ var rules = map[string]rule{
 		ours: []string{"xmlstream"},
 		test: []string{"internal/conformance", "internal/golden"},
 	},
-	"soapcodec/wsdl": {ours: []string{"soapcodec", "xmlstream"}},
+	"soapcodec/wsdl": {
+		ours: []string{"soapcodec", "xmlstream"},
+		test: []string{"internal/golden"},
+	},
 	"proxy": {
 		ours:     []string{"soapcodec", "soapcodec/wsdl", "proxy/describe", "xmlstream", "proxy/balance", "proxy/guard", "proxy/health", "internal/frame"},
 		test:     []string{"internal/golden", "internal/memnet"},

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"soapway/soapcodec"
+	"soapway/soapcodec/wsdl"
 )
 
 // library is a source of documents in memory.
@@ -373,7 +374,7 @@ func TestFiles(t *testing.T) {
 		}
 		got := ""
 		if at, ok := Follow(from, tt.ref, nil); ok {
-			if c, err := f.Fetch(at); err == nil {
+			if c, err := f.Fetch(at, ""); err == nil {
 				got = string(c.Body)
 			}
 		}
@@ -450,5 +451,106 @@ func TestClientRebinding(t *testing.T) {
 	}
 	if control("127.0.0.1") != nil || control("localhost") != nil || control("::1") != nil {
 		t.Error("an address that was given as such needs no look")
+	}
+}
+
+// Messages that have the same element, or any, are told apart by their actions.
+func TestOperation(t *testing.T) {
+	doc := `<w:definitions xmlns:w="http://schemas.xmlsoap.org/wsdl/" xmlns:s="http://schemas.xmlsoap.org/wsdl/soap/" xmlns:m="http://www.w3.org/2007/05/addressing/metadata" targetNamespace="urn:t" xmlns:t="urn:t">
+	<w:message name="Do"><w:part name="p" element="t:Do"/></w:message><w:message name="Any"><w:part name="p" type="t:Any"/></w:message><w:message name="Empty"/>
+	<w:portType name="T">
+	<w:operation name="First"><w:input message="t:Do"/><w:output message="t:Do"/></w:operation>
+	<w:operation name="Second"><w:input message="t:Do" m:Action="urn:second"/></w:operation>
+	<w:operation name="Open"><w:input message="t:Any" name="In"/></w:operation>
+	<w:operation name="Ping"><w:input message="t:Empty"/></w:operation>
+	</w:portType>
+	<w:binding name="B" type="t:T"><s:binding/><w:operation name="First"><s:operation soapAction="urn:first"/></w:operation><w:operation name="Second"/><w:operation name="Open"/><w:operation name="Ping"/></w:binding>
+	<w:service name="S"><w:port name="P" binding="t:B"/><w:port name="Q" binding="t:B"/></w:service></w:definitions>`
+	l := &library{docs: map[Location]string{"/a": doc}}
+	s, err := NewFront(Options{Name: "r", Fetch: l.fetch, Resolve: plain}).Service(t.Context(), "/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	do, other := soapcodec.QName{Space: "urn:t", Local: "Do"}, soapcodec.QName{Space: "urn:x", Local: "X"}
+	for _, tt := range []struct {
+		input   soapcodec.QName
+		actions []string
+		want    string
+	}{
+		{do, nil, ""},
+		{do, []string{"", "urn:other"}, ""},
+		{do, []string{"urn:first"}, "First"},
+		{do, []string{"", "urn:second"}, "Second"},
+		{do, []string{"urn:t:T:FirstRequest"}, "First"},
+		{other, nil, ""},
+		{other, []string{"urn:first"}, ""},
+		{other, []string{"urn:t:T:In"}, "Open"},
+		{soapcodec.QName{}, nil, "Ping"},
+	} {
+		got := ""
+		if op, ok := s.Operation(tt.input, tt.actions...); ok {
+			got = op.Name
+		}
+		if got != tt.want {
+			t.Errorf("Operation(%v, %q): got %q, want %q", tt.input, tt.actions, got, tt.want)
+		}
+	}
+	for name, want := range map[string]bool{"First": true, "Do": true, "Nothing": true} { // one may have anything
+		if got := s.Names(soapcodec.QName{Space: "urn:t", Local: name}, false); got != want {
+			t.Errorf("Names(%s): got %t", name, got)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { s.Operation(do, "urn:first", "", "urn:second") }); n > 0 {
+		t.Errorf("Operation: %.0f allocations", n)
+	}
+}
+
+// Names for metrics are bounded, whatever a source sends in the course of time.
+func TestLabel(t *testing.T) {
+	f := NewFront(Options{Name: "r"})
+	seen := map[string]bool{}
+	for i := range 3 * maxLabels {
+		seen[f.Label(&wsdl.Operation{Name: fmt.Sprint("op", i)})] = true
+	}
+	if len(seen) != maxLabels+1 || f.Label(&wsdl.Operation{Name: "op7"}) != "op7" {
+		t.Errorf("%d names", len(seen))
+	}
+	if NewFront(Options{}).Label(&wsdl.Operation{Name: strings.Repeat("x", maxLabel+1)}) != "" {
+		t.Error("a very long name")
+	}
+}
+
+// What is kept is known without asking, and as what was asked for.
+func TestRecall(t *testing.T) {
+	dir := t.TempDir()
+	l := &library{docs: map[Location]string{"/a?wsdl": definitions(imports("/b?xsd=1")), "/b?xsd=1": definitions(""), "/c?WSDL": definitions("")}}
+	open := func() *Front {
+		return NewFront(Options{Name: "r", Fetch: l.fetch, Resolve: plain, Shelf: NewShelf(dir)})
+	}
+	if _, err := open().Recall(t.Context(), "/a?wsdl"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("nothing is kept: %v", err)
+	}
+	for _, at := range []Location{"/a?wsdl", "/c?WSDL"} {
+		if _, err := open().Service(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.got()
+	f := open()
+	s, err := f.Recall(t.Context(), "/a?wsdl")
+	if err != nil || len(s.Documents) != 2 || f.Known("/a?wsdl") != s || !s.Old() {
+		t.Errorf("got %+v, %v", s, err)
+	}
+	if got := l.got(); len(got) != 0 {
+		t.Errorf("the source was asked %q", got)
+	}
+	again, err := f.Service(t.Context(), "/a?wsdl")
+	if err != nil || again.Catalog != s.Catalog || again.Old() {
+		t.Errorf("what has not changed was put together again: %v", err)
+	}
+	roots := NewShelf(dir).Roots("r")
+	slices.Sort(roots)
+	if !slices.Equal(roots, []Location{"/a?wsdl", "/c?WSDL"}) || NewShelf(dir).Roots("other") != nil {
+		t.Errorf("the roots are %q", roots)
 	}
 }

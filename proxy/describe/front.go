@@ -79,6 +79,22 @@ type Document struct {
 	etag, modified string
 }
 
+// Refs are the references of the document, in their order.
+func (d *Document) Refs() []wsdl.Ref { return d.parsed.Refs }
+
+// Rewrite returns the document with the references that f replaces, in pieces, and
+// what tells it from what other functions make of it.
+func (d *Document) Rewrite(f func(wsdl.Ref) (string, bool)) (pieces [][]byte, tag string) {
+	h := sha256.New()
+	h.Write(d.sum[:])
+	pieces = d.parsed.Pieces(d.Body, func(r wsdl.Ref) (string, bool) {
+		value, ok := f(r)
+		fmt.Fprintf(h, "%t %q", ok, value)
+		return value, ok
+	})
+	return pieces, hex.EncodeToString(h.Sum(nil)[:12])
+}
+
 // Options configures a [Front].
 type Options struct {
 	// Name tells the documents of this front from those of others on a Shelf.
@@ -114,6 +130,7 @@ type Front struct {
 	clock    int64 // of uses
 	tokens   map[string]Location
 	catalogs map[Location]*Service
+	labels   map[string]struct{}
 }
 
 type entry struct {
@@ -134,7 +151,7 @@ func NewFront(opt Options) *Front {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Front{opt: opt, entries: map[Location]*entry{}, tokens: map[string]Location{}, catalogs: map[Location]*Service{}}
+	return &Front{opt: opt, entries: map[Location]*entry{}, tokens: map[string]Location{}, catalogs: map[Location]*Service{}, labels: map[string]struct{}{}}
 }
 
 // Get returns a document. If its source cannot be asked, an older copy will do,
@@ -311,7 +328,7 @@ func (f *Front) Find(ctx context.Context, root Location, token string) (Location
 	if at, ok := known(); ok {
 		return at, nil
 	}
-	_, err := f.crawl(ctx, root, func(d *Document) {
+	_, err := f.crawl(ctx, root, f.Get, func(d *Document) {
 		for _, r := range d.parsed.Refs {
 			if r.Use == wsdl.Address {
 				continue

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"soapway/soapcodec"
@@ -18,30 +19,73 @@ type Service struct {
 	// Missing has the references that could not be followed, one line each.
 	Missing []string
 
-	byInput map[soapcodec.QName]*wsdl.Operation
-	any     bool // an operation may have anything in Body
-	empty   *wsdl.Operation
+	byInput map[soapcodec.QName][]*wsdl.Operation // the zero name is an empty Body
+	open    []*wsdl.Operation                     // those that may have anything in Body
 	sum     [sha256.Size]byte
 	until   time.Time
 }
 
-// Operation returns the one that a message with this first child of Body asks
-// for; the zero name is an empty Body.
-func (s *Service) Operation(input soapcodec.QName) (*wsdl.Operation, bool) {
-	if op := s.byInput[input]; op != nil {
+// Operation returns the one that a message asks for with this first child of
+// Body, the zero name for an empty Body, and with these actions, of which any may
+// be empty. The actions decide where the child alone does not; if they do not
+// either there is none.
+func (s *Service) Operation(input soapcodec.QName, actions ...string) (*wsdl.Operation, bool) {
+	ops := s.byInput[input]
+	if op := byAction(ops, actions); op != nil {
 		return op, true
 	}
-	if input.IsZero() && s.empty != nil {
-		return s.empty, true
+	if op := agreed(ops); op != nil {
+		return op, true
 	}
-	return nil, false
+	op := byAction(s.open, actions)
+	return op, op != nil
+}
+
+func byAction(ops []*wsdl.Operation, actions []string) *wsdl.Operation {
+	for _, op := range ops {
+		for _, a := range actions {
+			if a != "" && (a == op.Action || a == op.InputAction) {
+				return op
+			}
+		}
+	}
+	return nil
+}
+
+// agreed is what several ports have alike: one operation, by name and direction.
+func agreed(ops []*wsdl.Operation) *wsdl.Operation {
+	for _, op := range ops {
+		if op.Name != ops[0].Name || op.Space != ops[0].Space || op.OneWay != ops[0].OneWay {
+			return nil
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	return ops[0]
 }
 
 // Takes reports whether a message may have this first child of Body.
 func (s *Service) Takes(input soapcodec.QName) bool {
-	_, ok := s.Operation(input)
-	return ok || s.any
+	return len(s.byInput[input]) > 0 || len(s.open) > 0
 }
+
+// Names reports whether an operation, or the first child of the Body that asks
+// for one, has this name; one without a namespace fits any if anySpace is set.
+func (s *Service) Names(name soapcodec.QName, anySpace bool) bool {
+	ops := s.Operations()
+	for i := range ops {
+		op := &ops[i]
+		if op.AnyInput || op.Name == name.Local && (anySpace || op.Space == name.Space) ||
+			op.Input.Local == name.Local && (anySpace || op.Input.Space == name.Space) {
+			return true
+		}
+	}
+	return false
+}
+
+// Old reports whether the source could have changed since it was asked.
+func (s *Service) Old() bool { return !time.Now().Before(s.until) }
 
 // Service reads the documents from root on. It is made again when one of them
 // has changed.
@@ -49,13 +93,39 @@ func (f *Front) Service(ctx context.Context, root Location) (*Service, error) {
 	f.mu.Lock()
 	s := f.catalogs[root]
 	f.mu.Unlock()
-	if s != nil && time.Now().Before(s.until) {
+	if s != nil && !s.Old() {
 		return s, nil
 	}
+	return f.read(ctx, root, f.Get, time.Now().Add(max(f.opt.Fresh, leastKept)))
+}
+
+// leastKept is how long a Service is used at least, whatever Options.Fresh says of
+// its documents: a file is not read for each message.
+const leastKept = time.Second
+
+// Recall is Service as far as it can be known without asking anybody: from files,
+// and from what was kept. The next call of Service asks.
+func (f *Front) Recall(ctx context.Context, root Location) (*Service, error) {
+	return f.read(ctx, root, f.recall, time.Now())
+}
+
+// recall returns a document that is here.
+func (f *Front) recall(ctx context.Context, at Location) (*Document, error) {
+	if strings.HasPrefix(string(at), filePrefix) {
+		return f.Get(ctx, at)
+	}
+	if doc, ok := f.opt.Shelf.load(f.opt.Name, at); ok {
+		return doc, nil
+	}
+	return nil, ErrNotFound
+}
+
+// read puts together what the documents from root on say.
+func (f *Front) read(ctx context.Context, root Location, get getter, until time.Time) (*Service, error) {
 	var docs []*wsdl.Document
 	sum := sha256.New()
-	fresh := &Service{}
-	missing, err := f.crawl(ctx, root, func(d *Document) {
+	fresh := &Service{until: until}
+	missing, err := f.crawl(ctx, root, get, func(d *Document) {
 		docs = append(docs, d.parsed)
 		fresh.Documents = append(fresh.Documents, d.Location)
 		sum.Write(d.sum[:])
@@ -64,12 +134,15 @@ func (f *Front) Service(ctx context.Context, root Location) (*Service, error) {
 		return nil, err
 	}
 	sum.Sum(fresh.sum[:0])
-	fresh.until = time.Now().Add(f.opt.Fresh)
 	fresh.Missing = missing
-	fresh.Catalog = wsdl.Merge(docs...)
-	fresh.index()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if s := f.catalogs[root]; s != nil && s.sum == fresh.sum && slices.Equal(s.Documents, fresh.Documents) {
+		fresh.Catalog, fresh.byInput, fresh.open = s.Catalog, s.byInput, s.open
+	} else {
+		fresh.Catalog = wsdl.Merge(docs...)
+		fresh.index()
+	}
 	if len(f.catalogs) >= MaxDocuments {
 		clear(f.catalogs)
 	}
@@ -84,27 +157,47 @@ func (f *Front) Known(root Location) *Service {
 	return f.catalogs[root]
 }
 
+// maxLabels bounds how many names of operations a front gives to metrics, whatever
+// the descriptions say in the course of time; maxLabel bounds each.
+const (
+	maxLabels = 1000
+	maxLabel  = 200
+)
+
+// Label is the name of an operation where the number of names must stay bounded;
+// "" for one that comes too late.
+func (f *Front) Label(op *wsdl.Operation) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.labels[op.Name]; ok {
+		return op.Name
+	}
+	if len(f.labels) >= maxLabels || len(op.Name) > maxLabel {
+		return ""
+	}
+	f.labels[op.Name] = struct{}{}
+	return op.Name
+}
+
 func (s *Service) index() {
-	s.byInput = map[soapcodec.QName]*wsdl.Operation{}
+	s.byInput = map[soapcodec.QName][]*wsdl.Operation{}
 	ops := s.Operations()
 	for i := range ops {
 		op := &ops[i]
-		switch {
-		case op.AnyInput:
-			s.any = true
-		case op.Input.IsZero():
-			if s.empty == nil {
-				s.empty = op
-			}
-		case s.byInput[op.Input] == nil:
-			s.byInput[op.Input] = op
+		if op.AnyInput {
+			s.open = append(s.open, op)
+		} else {
+			s.byInput[op.Input] = append(s.byInput[op.Input], op)
 		}
 	}
 }
 
+// A getter gets a document.
+type getter func(context.Context, Location) (*Document, error)
+
 // crawl visits root and the documents that it refers to, each once. missing has
 // a line for each reference that leads nowhere; only root must be there.
-func (f *Front) crawl(ctx context.Context, root Location, visit func(*Document)) (missing []string, err error) {
+func (f *Front) crawl(ctx context.Context, root Location, get getter, visit func(*Document)) (missing []string, err error) {
 	type step struct {
 		at    Location
 		depth int
@@ -112,7 +205,7 @@ func (f *Front) crawl(ctx context.Context, root Location, visit func(*Document))
 	seen := []Location{root}
 	for todo := []step{{root, 0}}; len(todo) > 0; todo = todo[1:] {
 		now := todo[0]
-		d, err := f.Get(ctx, now.at)
+		d, err := get(ctx, now.at)
 		if err != nil {
 			if now.at == root || ctx.Err() != nil {
 				return missing, err

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -23,6 +24,9 @@ type Shelf struct {
 
 	mu    sync.Mutex
 	files int // -1: not counted yet
+
+	list  sync.Once
+	roots map[string][]Location // as they were at the first use
 }
 
 // maxFiles bounds a shelf: whoever asks for names that nobody has heard of must
@@ -65,6 +69,40 @@ type label struct {
 	ETag     string   `json:"etag,omitempty"`
 	Modified string   `json:"modified,omitempty"`
 	Sum      string   `json:"sha256"`
+}
+
+// Roots are the descriptions of services, by the usual query, that are kept under
+// a name.
+func (s *Shelf) Roots(name string) []Location {
+	if s == nil {
+		return nil
+	}
+	s.list.Do(s.index)
+	return s.roots[name]
+}
+
+// index reads the labels of all files.
+func (s *Shelf) index() {
+	s.roots = map[string][]Location{}
+	files, err := os.ReadDir(s.dir)
+	if err != nil {
+		return // nothing was kept yet
+	}
+	for _, e := range files {
+		f, err := os.Open(filepath.Join(s.dir, e.Name()))
+		if err != nil {
+			continue
+		}
+		line, err := bufio.NewReader(io.LimitReader(f, 64<<10)).ReadBytes('\n')
+		f.Close()
+		var l label
+		if err != nil || json.Unmarshal(line, &l) != nil {
+			continue
+		}
+		if _, query, _ := strings.Cut(string(l.Location), "?"); strings.EqualFold(query, "wsdl") {
+			s.roots[l.Name] = append(s.roots[l.Name], l.Location)
+		}
+	}
 }
 
 func (s *Shelf) path(name string, at Location) string {

@@ -3,6 +3,7 @@ package wsdl
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"soapway/soapcodec"
 )
@@ -24,8 +25,13 @@ type Port struct {
 // An Operation is what can be asked of a port.
 type Operation struct {
 	Name   string
+	Space  string // target namespace of the port type or interface
 	Action string // soapAction
-	OneWay bool   // no reply is described
+	// InputAction is what wsa:Action is in a request (WS-Addressing 1.0 Metadata
+	// §4.4): as the description has it, else made of its names; empty in WSDL 2.0
+	// where it is not given.
+	InputAction string
+	OneWay      bool // no reply is described
 	// Input is the first child of Body in a request; empty where Body is empty or
 	// where the description does not tell.
 	Input soapcodec.QName
@@ -155,12 +161,13 @@ func (m *merger) all(i *iface, seen []*iface) []string {
 }
 
 func (m *merger) operation(name string, b *binding, abs *abstractOp) Operation {
-	op := Operation{Name: name, OneWay: abs.hasIn && !abs.out}
+	op := Operation{Name: name, Space: abs.space, OneWay: abs.hasIn && !abs.out}
 	bound := b.ops[name]
 	if bound == nil {
 		bound = &boundOp{}
 	}
 	op.Action = bound.action
+	op.InputAction = abs.inputAction(name, b.of.Local)
 	switch {
 	case !abs.hasIn:
 		op.AnyInput = true
@@ -172,6 +179,25 @@ func (m *merger) operation(name string, b *binding, abs *abstractOp) Operation {
 		op.Input, op.AnyInput = m.document(abs.in, bound)
 	}
 	return op
+}
+
+// inputAction is the wsa:Action of a request (WS-Addressing 1.0 Metadata §4.4.1
+// and §4.4.4, whose pattern is for WSDL 1.1).
+func (a *abstractOp) inputAction(name, portType string) string {
+	if a.action != "" || !a.hasIn || a.v20 {
+		return a.action
+	}
+	input := a.input
+	if input == "" {
+		if input = name; a.out {
+			input += "Request"
+		}
+	}
+	between := "/"
+	if strings.HasPrefix(a.space, "urn:") {
+		between = ":"
+	}
+	return strings.TrimSuffix(a.space, between) + between + portType + between + input
 }
 
 // document is the child of Body of a message in document style: the first part

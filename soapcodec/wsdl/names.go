@@ -11,6 +11,8 @@ const (
 	nsSchema   = "http://www.w3.org/2001/XMLSchema"
 	nsWSA      = "http://www.w3.org/2005/08/addressing"
 	nsWSA2004  = "http://schemas.xmlsoap.org/ws/2004/08/addressing"
+	nsWSAM     = "http://www.w3.org/2007/05/addressing/metadata"
+	nsWSAW     = "http://www.w3.org/2006/05/addressing/wsdl"
 	nsPolicy12 = "http://schemas.xmlsoap.org/ws/2004/09/policy"
 	nsPolicy15 = "http://www.w3.org/ns/ws-policy"
 )

@@ -29,6 +29,7 @@ type Document struct {
 	Target string // target namespace
 	Refs   []Ref  // in their order
 
+	places     []placed // of Refs
 	services   []*service
 	bindings   map[soapcodec.QName]*binding
 	interfaces map[soapcodec.QName]*iface // portTypes of 1.1
@@ -75,6 +76,10 @@ type abstractOp struct {
 	anyIn bool // 2.0: #any, #other
 	out   bool
 	v20   bool
+
+	space  string // target namespace
+	action string // wsa:Action of the input, if it is given
+	input  string // name of the input, if it is given
 }
 
 type message struct {
@@ -101,8 +106,13 @@ func Parse(doc []byte) (*Document, error) {
 		kind, err := p.s.Next()
 		switch {
 		case err == io.EOF:
-			err = References(doc, func(r Ref) { p.d.Refs = append(p.d.Refs, r) })
-			return p.d, err
+			if err := walk(doc, gather{&p.d.places}); err != nil {
+				return nil, fmt.Errorf("wsdl: parse: %w", err)
+			}
+			for i := range p.d.places {
+				p.d.Refs = append(p.d.Refs, p.d.places[i].Ref)
+			}
+			return p.d, nil
 		case err != nil:
 			return nil, fmt.Errorf("wsdl: parse: %w", err)
 		case kind == xmlstream.Start:
@@ -258,9 +268,10 @@ func (p *parser) start11(local string) {
 		p.iface = &iface{ops: map[string]*abstractOp{}}
 		p.d.interfaces[p.own(p.attr("name"))] = p.iface
 	case local == "operation" && p.in("portType"):
-		p.abs = p.iface.add(p.attr("name"))
+		p.abs = p.iface.add(p.attr("name"), p.d.Target)
 	case local == "input" && p.in("portType", "operation"):
 		p.abs.in, p.abs.hasIn = p.qname(p.attr("message")), true
+		p.abs.input, p.abs.action = p.attr("name"), p.inputAction()
 	case local == "output" && p.in("portType", "operation"):
 		p.abs.out = true
 	case local == "binding" && p.in("definitions"):
@@ -317,10 +328,10 @@ func (p *parser) start20(local string) {
 		}
 		p.d.interfaces[p.own(p.attr("name"))] = p.iface
 	case local == "operation" && p.in("interface"):
-		p.abs = p.iface.add(p.attr("name"))
+		p.abs = p.iface.add(p.attr("name"), p.d.Target)
 		p.abs.v20 = true
 	case local == "input" && p.in("interface", "operation"):
-		p.abs.hasIn = true
+		p.abs.hasIn, p.abs.action = true, p.inputAction()
 		switch e := p.attr("element"); {
 		case e == "#any" || e == "#other":
 			p.abs.anyIn = true
@@ -354,8 +365,19 @@ func (p *parser) start20(local string) {
 	}
 }
 
-func (i *iface) add(name string) *abstractOp {
-	op := &abstractOp{}
+// inputAction is the wsa:Action that an input has, by any of the namespaces that
+// have had this attribute.
+func (p *parser) inputAction() string {
+	for _, space := range [...]string{nsWSAM, nsWSAW, nsWSA2004} {
+		if v, ok := p.findIn(space, "Action"); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+func (i *iface) add(name, space string) *abstractOp {
+	op := &abstractOp{space: space}
 	if _, ok := i.ops[name]; !ok {
 		i.order = append(i.order, name)
 	}

@@ -29,6 +29,20 @@ func Rewrite(dst, doc []byte, f func(Ref) (string, bool)) ([]byte, error) {
 	return append(w.dst, doc[w.done:]...), nil
 }
 
+// Pieces is Rewrite for the octets that d was made of: pieces of these, and new
+// values between them. It looks at nothing but the references.
+func (d *Document) Pieces(doc []byte, f func(Ref) (string, bool)) (pieces [][]byte) {
+	done := 0
+	for i := range d.places {
+		p := &d.places[i]
+		if value, ok := f(p.Ref); ok {
+			pieces = append(pieces, doc[done:p.start], []byte(p.with(value).text))
+			done = p.end
+		}
+	}
+	return append(pieces, doc[done:])
+}
+
 // References calls f for each reference of a document, in its order.
 func References(doc []byte, f func(Ref)) error {
 	if err := walk(doc, reader(f)); err != nil {
@@ -107,7 +121,7 @@ func walk(doc []byte, v visitor) error {
 		}
 		switch kind {
 		case xmlstream.Start:
-			element(s, doc, v)
+			startTag(s, doc, v)
 			a.open(s)
 		case xmlstream.Text, xmlstream.CDATA:
 			if a.inner > 0 {
@@ -121,8 +135,8 @@ func walk(doc []byte, v visitor) error {
 	}
 }
 
-// element shows the references in the attributes of a start tag.
-func element(s *xmlstream.Scanner, doc []byte, v visitor) {
+// startTag shows the references in the attributes of a start tag.
+func startTag(s *xmlstream.Scanner, doc []byte, v visitor) {
 	if !referring[string(s.Local())] {
 		return
 	}

@@ -95,21 +95,21 @@ func TestMerge(t *testing.T) {
 		{"depot.wsdl", WSDL11, Catalog{
 			Services: []Service{{Name: in(depot, "DepotService"), Ports: []Port{
 				{Name: "P11", Version: soapcodec.V11, Address: depot, Operations: []Operation{
-					{Name: "Store", Action: "urn:store", Input: in(depot, "Store")},
-					{Name: "Ping", OneWay: true},
-					{Name: "Count", Input: in("urn:count", "Count")},
-					{Name: "Notify", AnyInput: true},
-					{Name: "Lost", OneWay: true, AnyInput: true},
+					{Name: "Store", Space: depot, InputAction: depot + "/Depot/StoreRequest", Action: "urn:store", Input: in(depot, "Store")},
+					{Name: "Ping", Space: depot, InputAction: depot + "/Depot/Ping", OneWay: true},
+					{Name: "Count", Space: depot, InputAction: depot + "/Depot/CountRequest", Input: in("urn:count", "Count")},
+					{Name: "Notify", Space: depot, AnyInput: true},
+					{Name: "Lost", Space: depot, InputAction: depot + "/Depot/Lost", OneWay: true, AnyInput: true},
 				}},
 				{Name: "P12", Version: soapcodec.V12, Address: "http://backend.test:9000/depot12", Operations: []Operation{
-					{Name: "Store", Action: "urn:store12", Input: in(depot, "Ticket")},
+					{Name: "Store", Space: depot, InputAction: depot + "/Depot/StoreRequest", Action: "urn:store12", Input: in(depot, "Ticket")},
 				}},
 				{Name: "Get", Address: "http://backend.test:9000/get", Operations: []Operation{
-					{Name: "Store", Input: in(depot, "Ticket")},
-					{Name: "Ping", OneWay: true},
-					{Name: "Count", AnyInput: true},
-					{Name: "Notify", AnyInput: true},
-					{Name: "Lost", OneWay: true, AnyInput: true},
+					{Name: "Store", Space: depot, InputAction: depot + "/Depot/StoreRequest", Input: in(depot, "Ticket")},
+					{Name: "Ping", Space: depot, InputAction: depot + "/Depot/Ping", OneWay: true},
+					{Name: "Count", Space: depot, InputAction: depot + "/Depot/CountRequest", AnyInput: true},
+					{Name: "Notify", Space: depot, AnyInput: true},
+					{Name: "Lost", Space: depot, InputAction: depot + "/Depot/Lost", OneWay: true, AnyInput: true},
 				}},
 				{Name: "Mail", Address: "mailto:dock@depot.test"},
 			}}},
@@ -117,14 +117,14 @@ func TestMerge(t *testing.T) {
 		}},
 		{"two.wsdl", WSDL20, Catalog{Services: []Service{{Name: in("urn:two", "S"), Ports: []Port{
 			{Name: "one", Version: soapcodec.V11, Address: "http://backend.test:9000/two", Operations: []Operation{
-				{Name: "Ask", Action: "urn:ask", Input: in("urn:elements", "Ask")},
-				{Name: "Stop", OneWay: true, Input: in("urn:elements", "Stop")},
+				{Name: "Ask", Space: "urn:two", Action: "urn:ask", Input: in("urn:elements", "Ask")},
+				{Name: "Stop", Space: "urn:two", OneWay: true, Input: in("urn:elements", "Stop")},
 			}},
 			{Name: "all", Version: soapcodec.V12, Address: "http://backend.test:9000/two12", Operations: []Operation{
-				{Name: "Ask", Input: in("urn:elements", "Ask")},
-				{Name: "Anything", AnyInput: true},
-				{Name: "Nothing", OneWay: true},
-				{Name: "Stop", OneWay: true, Input: in("urn:elements", "Stop")},
+				{Name: "Ask", Space: "urn:two", Input: in("urn:elements", "Ask")},
+				{Name: "Anything", Space: "urn:two", AnyInput: true},
+				{Name: "Nothing", Space: "urn:two", OneWay: true},
+				{Name: "Stop", Space: "urn:two", OneWay: true, Input: in("urn:elements", "Stop")},
 			}},
 		}}}}},
 	}
