@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -32,12 +33,27 @@ type wish struct {
 	ask  bool          // the source may be asked; else what is kept will do
 	due  time.Time     // when it is tried
 	wait time.Duration // until the next try
+	vain bool          // the source has none: it is not asked again for messages
 }
 
 // want asks for the description from root on.
 func (w *wishes) want(root describe.Location, ask bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.put(root, ask)
+}
+
+// found is want for a description that a caller has just got from the source.
+func (w *wishes) found(root describe.Location) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if old := w.roots[root]; old != nil && old.vain {
+		delete(w.roots, root)
+	}
+	w.put(root, true)
+}
+
+func (w *wishes) put(root describe.Location, ask bool) {
 	switch old := w.roots[root]; {
 	case old != nil && (old.ask || !ask):
 		return
@@ -64,6 +80,9 @@ func (w *wishes) next(now time.Time) (root describe.Location, ask, ok bool, at t
 		return "", false, false, time.Time{}
 	}
 	for r, wish := range w.roots {
+		if wish.vain {
+			continue
+		}
 		if !wish.due.After(now) {
 			w.busy = true
 			return r, wish.ask, true, time.Time{}
@@ -84,16 +103,26 @@ func (w *wishes) tell() bool {
 	return first
 }
 
-// settle ends the wish that next took: it is granted, or given up, or tried again
-// after a growing while.
-func (w *wishes) settle(root describe.Location, asked, again bool) {
+// The ends of a wish.
+type fate uint8
+
+const (
+	granted fate = iota // or given up
+	inVain              // there is nothing to be had
+	later               // tried again after a growing while
+)
+
+// settle ends the wish that next took.
+func (w *wishes) settle(root describe.Location, asked bool, how fate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy = false
 	wish := w.roots[root]
 	switch {
 	case wish == nil || wish.ask && !asked: // it has become a larger one meanwhile
-	case again:
+	case how == inVain:
+		wish.vain = true
+	case how == later:
 		wish.due, wish.wait = time.Now().Add(wish.wait), min(2*wish.wait, relearnMost)
 	default:
 		delete(w.roots, root)
@@ -103,7 +132,7 @@ func (w *wishes) settle(root describe.Location, asked, again bool) {
 
 // Learn gets the descriptions that routes want to know, until ctx ends: those of
 // routes that ask for an operation, at once and, while messages come, again when
-// they are old; of other routes what is kept on disk, and what a caller has asked
+// they are old, unless the source has none; of other routes what is kept on disk, and what a caller has asked
 // for. Before each use of the present table it calls hold, and release when
 // that is over. It returns once no goroutine of its own is left.
 func (h *Handler) Learn(ctx context.Context, hold func() (release func())) error {
@@ -165,16 +194,24 @@ func (f *front) learn(ctx context.Context, root describe.Location, ask bool, log
 	defer cancel()
 	if !ask {
 		_, _ = f.Recall(ctx, root) // or nothing is kept
-		f.wishes.settle(root, false, false)
+		f.wishes.settle(root, false, granted)
 		return
 	}
-	_, err := f.Service(ctx, root)
-	again := err != nil && f.asks
-	if again && ctx.Err() == nil && f.wishes.tell() {
-		log.Info("the operations of the service are not known yet: match.operation compares with the elements in Body alone",
+	s, err := f.Service(ctx, root)
+	how := granted
+	var status *describe.StatusError
+	switch {
+	case !f.asks:
+	case err == nil && len(s.Operations()) == 0, errors.As(err, &status) && status.Status < 500:
+		how = inVain
+	case err != nil:
+		how = later
+	}
+	if how != granted && ctx.Err() == nil && f.wishes.tell() {
+		log.Info("the operations of the service are not known: match.operation compares with the elements in Body alone",
 			"route", f.route.Name, "document", string(root), "err", err)
 	}
-	f.wishes.settle(root, true, again)
+	f.wishes.settle(root, true, how)
 }
 
 // known is the description of the service that a path of the route leads to; nil
@@ -216,15 +253,14 @@ func (c *call) described() *wsdl.Operation {
 }
 
 // oneWay is what decides about the answer to a stored message: on a route with
-// `oneway: auto` what the description says of its operation. That is asked for
-// only where it matters, and then the backend has just answered.
+// `oneway: auto` what the description, if it is known, says of its operation.
 func (c *call) oneWay(m *Stored, meta *storedMeta) OneWay {
 	f := c.route.front
 	if c.route.OneWay != OneWayAuto || f == nil || m.Operation == "" {
 		return c.route.OneWay
 	}
-	s, err := f.Service(c.ctx, f.root(string(meta.Tail)))
-	if err != nil {
+	s := f.known(string(meta.Tail))
+	if s == nil {
 		return OneWayAuto
 	}
 	op, ok := s.Operation(soapcodec.QName{Space: string(meta.Space), Local: m.Operation}, meta.action(), string(meta.Action))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,18 @@ func learning(t *testing.T, h *Handler) {
 			t.Errorf("the table is still held %d times", held)
 		}
 	})
+}
+
+// learnNow grants what was wanted so far.
+func learnNow(t *testing.T, h *Handler) {
+	t.Helper()
+	for {
+		f, root, ask, _ := h.table.Load().nextWish(time.Now())
+		if f == nil {
+			return
+		}
+		f.learn(t.Context(), root, ask, h.opt.Log)
+	}
 }
 
 // asked are the descriptions that a node was asked for.
@@ -136,6 +149,53 @@ func TestLearn(t *testing.T) {
 	})
 }
 
+// A source that has no description is asked once, whatever messages come; a caller
+// who gets one there later changes that.
+func TestLearnNothing(t *testing.T) {
+	for name, answer := range map[string]func() *Response{
+		"404":         func() *Response { return respond(404, "text/html", "no") },
+		"an envelope": func() *Response { return respond(200, "text/xml", reply11) },
+		"202":         func() *Response { return respond(202, "", "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const at = "http://node.test/svc"
+				var up atomic.Bool
+				n := services(at, map[string]string{"/svc?wsdl": describes(at, "")})
+				described := n.answer
+				n.answer = func(ctx context.Context, req *Request) (*Response, error) {
+					if up.Load() {
+						return described(ctx, req)
+					}
+					return answer(), nil
+				}
+				h := byOperation(t, n)
+				learning(t, h)
+				send := func() int {
+					ex := exchange("text/xml", env11)
+					ex.Target = "/svc"
+					return serve(t, h, ex).Status
+				}
+				for range 100 {
+					time.Sleep(time.Minute)
+					send()
+				}
+				if got := n.asked(); len(got) != 1 {
+					t.Errorf("asked for %q", got)
+				}
+				up.Store(true)
+				ex := get("/svc?wsdl")
+				ex.Route = "ask" // the head alone leads to the other one
+				serve(t, h, ex)
+				synctest.Wait()
+				if got := send(); got != 200 {
+					t.Errorf("status %d, want that of the route for the operation", got)
+				}
+			})
+		})
+	}
+}
+
 // What is kept counts from the first message on, whatever becomes of the backend;
 // so does a file.
 func TestLearnKept(t *testing.T) {
@@ -208,33 +268,47 @@ func TestOneWayByDescription(t *testing.T) {
 	oneWay := strings.Replace(describes(at, ""), `<w:output message="t:M"/>`, "", 1)
 	for name, c := range map[string]struct {
 		doc    string
-		answer *Response
+		answer [3]string // status, type, body
 		oneway OneWay
 		want   Verdict
 	}{
-		"one-way":                 {oneWay, respond(200, "text/html", "thanks"), OneWayAuto, VerdictDelivered},
-		"two-way":                 {describes(at, ""), respond(200, "text/html", "thanks"), OneWayAuto, VerdictRetry},
-		"not described":           {"", respond(200, "text/html", "thanks"), OneWayAuto, VerdictRetry},
-		"another operation":       {strings.Replace(oneWay, `"t:Ask"`, `"t:Tell"`, 1), respond(200, "text/html", "thanks"), OneWayAuto, VerdictRetry},
-		"the route says no":       {oneWay, respond(200, "text/html", "thanks"), OneWayNo, VerdictRetry},
-		"an answer that is empty": {describes(at, ""), respond(200, "", ""), OneWayAuto, VerdictDelivered},
-		"a failure":               {oneWay, respond(503, "text/html", "later"), OneWayAuto, VerdictRetry},
-		"a fault":                 {oneWay, respond(500, "text/xml", fault11Of("s:Client")), OneWayAuto, VerdictDead},
+		"one-way":                 {oneWay, [3]string{"200", "text/html", "thanks"}, OneWayAuto, VerdictDelivered},
+		"two-way":                 {describes(at, ""), [3]string{"200", "text/html", "thanks"}, OneWayAuto, VerdictRetry},
+		"not described":           {"", [3]string{"200", "text/html", "thanks"}, OneWayAuto, VerdictRetry},
+		"another operation":       {strings.Replace(oneWay, `"t:Ask"`, `"t:Tell"`, 1), [3]string{"200", "text/html", "thanks"}, OneWayAuto, VerdictRetry},
+		"the route says no":       {oneWay, [3]string{"200", "text/html", "thanks"}, OneWayNo, VerdictRetry},
+		"an answer that is empty": {describes(at, ""), [3]string{"200", "", ""}, OneWayAuto, VerdictDelivered},
+		"a failure":               {oneWay, [3]string{"503", "text/html", "later"}, OneWayAuto, VerdictRetry},
+		"a fault":                 {oneWay, [3]string{"500", "text/xml", fault11Of("s:Client")}, OneWayAuto, VerdictDead},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(at)
 			n.answer = func(_ context.Context, req *Request) (*Response, error) {
 				switch {
 				case req.Method == http.MethodPost:
-					return c.answer, nil
+					status, err := strconv.Atoi(c.answer[0])
+					return respond(status, c.answer[1], c.answer[2]), err
 				case c.doc == "":
 					return respond(404, "text/html", ""), nil
 				}
 				return respond(200, "text/xml", c.doc), nil
 			}
-			d := one(t, Route{OneWay: c.oneway, WSDL: &WSDL{}}, n).Deliver(t.Context(), storedMessage(t, env11), Try{Attempt: 1})
-			if d.Verdict != c.want {
-				t.Errorf("got %v (%s), want %v", d.Verdict, d.Reason, c.want)
+			h := one(t, Route{OneWay: c.oneway, WSDL: &WSDL{}}, n)
+			deliver := func(want Verdict) {
+				t.Helper()
+				if d := h.Deliver(t.Context(), storedMessage(t, env11), Try{Attempt: 1}); d.Verdict != want {
+					t.Errorf("got %v (%s), want %v", d.Verdict, d.Reason, want)
+				}
+			}
+			if c.want == VerdictDelivered && c.answer[2] != "" {
+				deliver(VerdictRetry) // the description is not known yet
+			}
+			serve(t, h, get("/x?wsdl"))
+			learnNow(t, h)
+			asked := len(n.asked())
+			deliver(c.want)
+			if got := len(n.asked()); got != asked {
+				t.Errorf("the node was asked %d times on the way", got-asked)
 			}
 		})
 	}

@@ -270,7 +270,7 @@ func (c *call) describe() (*Reply, error) {
 	c.outcome = OutcomeAnswered
 	if root := f.root(tail); doc.Location == root {
 		if s := f.Known(root); s == nil || s.Old() {
-			f.wishes.want(root, true) // the caller will use its operations
+			f.wishes.found(root) // the caller will use its operations
 		}
 	}
 	r := &Reply{Status: http.StatusOK, Header: h, Length: body.length(), CloseConnection: c.bodyLeft()}

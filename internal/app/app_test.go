@@ -41,7 +41,7 @@ routes:
 
 // A gateway is an App that runs for one test.
 type gateway struct {
-	t    *testing.T
+	t    testing.TB
 	app  *App
 	file string
 	log  *lockedBuffer
@@ -66,7 +66,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-func write(t *testing.T, file, yaml string) {
+func write(t testing.TB, file, yaml string) {
 	t.Helper()
 	// By rename, so that a watcher never sees half of it.
 	tmp := file + ".new"
@@ -80,7 +80,7 @@ func write(t *testing.T, file, yaml string) {
 
 // start runs a gateway until the end of the test, or until its end is called,
 // and then checks that no goroutine of it is left.
-func start(t *testing.T, yaml string) *gateway {
+func start(t testing.TB, yaml string) *gateway {
 	t.Helper()
 	before := runtime.NumGoroutine()
 	g := &gateway{t: t, file: filepath.Join(t.TempDir(), "gateway.yaml"), log: &lockedBuffer{}, done: make(chan error, 1)}

@@ -45,7 +45,7 @@ func order(element string) []byte {
 
 // TestWSDLOperations: match.operation takes the name that the WSDL gives to an
 // operation, metrics and log have it, one-way operations need no envelope as an
-// answer, and all that outlives the backend and a restart (issue of the WSDL front).
+// answer, and all that outlives the backend and a restart (SPEC.md §3).
 func TestWSDLOperations(t *testing.T) {
 	b, rest := listenHTTP(t), listenHTTP(t)
 	b.serveOrders(response(200, fields{{"Content-Type", "text/html"}}, []byte("<p>thanks")))

@@ -140,6 +140,32 @@ func TestGet(t *testing.T) {
 	})
 }
 
+// What a source without tags sends again unchanged is not read again.
+func TestGetUnchanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &library{docs: map[Location]string{"/a": definitions("")}}
+		f := NewFront(Options{Name: "r", Fetch: l.fetch, Resolve: plain})
+		var last *Document
+		for i := range 4 {
+			d, err := f.Get(t.Context(), "/a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if same := last == d; same != (i == 1 || i == 3) {
+				t.Errorf("document %d is the one before: %t", i, same)
+			}
+			last = d
+			time.Sleep(DefaultFresh)
+			if i == 1 {
+				l.set(func() { l.docs["/a"] = definitions("<!-- new -->") })
+			}
+		}
+		if got := len(l.got()); got != 4 {
+			t.Errorf("asked %d times", got)
+		}
+	})
+}
+
 // Many that ask at once for what cannot be had do not wait one after the other.
 func TestGetTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -77,6 +77,7 @@ type Document struct {
 	parsed         *wsdl.Document
 	sum            [sha256.Size]byte
 	etag, modified string
+	source         [sha256.Size]byte // of the octets that the source sent, with their Content-Type
 }
 
 // Refs are the references of the document, in their order.
@@ -180,7 +181,7 @@ func (f *Front) Get(ctx context.Context, at Location) (*Document, error) {
 	}
 	asking, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	doc, err := f.fetch(asking, at, etag, modified)
+	doc, err := f.fetch(asking, at, e.doc, etag, modified)
 	now = time.Now()
 	var status *StatusError
 	switch {
@@ -268,8 +269,9 @@ func (f *Front) set(e *entry, doc *Document) {
 	}
 }
 
-// fetch asks the source; nil without an error means that nothing has changed.
-func (f *Front) fetch(ctx context.Context, at Location, etag, modified string) (*Document, error) {
+// fetch asks the source; nil without an error means that nothing has changed since
+// old, which may be nil.
+func (f *Front) fetch(ctx context.Context, at Location, old *Document, etag, modified string) (*Document, error) {
 	c, err := f.opt.Fetch(ctx, at, etag, modified)
 	if err != nil {
 		return nil, err
@@ -280,7 +282,20 @@ func (f *Front) fetch(ctx context.Context, at Location, etag, modified string) (
 	if c.Status != http.StatusOK {
 		return nil, &StatusError{Status: c.Status}
 	}
+	if old != nil && old.source == sourceSum(c) && old.etag == c.ETag && old.modified == c.Modified {
+		return nil, nil // most sources make no tags, and send the same
+	}
 	return newDocument(at, c)
+}
+
+// sourceSum tells what a source has sent from what it sends another time.
+func sourceSum(c *Copy) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	h.Write([]byte(c.Type))
+	h.Write([]byte{0})
+	h.Write(c.Body)
+	h.Sum(sum[:0])
+	return sum
 }
 
 // newDocument checks and converts what a source has sent.
@@ -298,7 +313,7 @@ func newDocument(at Location, c *Copy) (*Document, error) {
 	if d.Type == "" || charset != "utf-8" {
 		d.Type = typ + "; charset=utf-8"
 	}
-	d.sum = sha256.Sum256(body)
+	d.sum, d.source = sha256.Sum256(body), sourceSum(c)
 	return d, nil
 }
 

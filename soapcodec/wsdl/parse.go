@@ -153,8 +153,9 @@ func kindOf(s *xmlstream.Scanner) Kind {
 
 // A parser keeps the open elements that matter.
 type parser struct {
-	s *xmlstream.Scanner
-	d *Document
+	s     *xmlstream.Scanner
+	d     *Document
+	value []byte // of an attribute
 
 	// The names of the open elements of a description, by depth; others are "".
 	open []string
@@ -197,7 +198,8 @@ func (p *parser) findIn(space, local string) (string, bool) {
 	attrs := p.s.Attrs()
 	for i := range attrs {
 		if a := &attrs[i]; a.Name.Is(space, local) {
-			return trimmed(a.AppendValue(nil)), true
+			p.value = a.AppendValue(p.value[:0])
+			return trimmed(p.value), true
 		}
 	}
 	return "", false
@@ -218,11 +220,15 @@ func (p *parser) own(name string) soapcodec.QName {
 }
 
 func (p *parser) start() {
-	space, local := string(p.s.Space()), string(p.s.Local())
 	if p.s.Depth() == 1 {
 		p.d.Kind = kindOf(p.s)
 		p.d.Target = p.attr("targetNamespace")
 	}
+	if string(p.s.Space()) == nsSchema { // most of a description
+		p.open = append(p.open, "")
+		return
+	}
+	space, local := string(p.s.Space()), string(p.s.Local())
 	name := ""
 	switch space {
 	case nsWSDL, nsWSDL20:
