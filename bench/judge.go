@@ -16,6 +16,9 @@ const (
 	littleSlack = 0.05
 	maxSlope    = 0.05 // change of the rate over a run, as a share of its mean
 	maxLag      = 25 * time.Millisecond
+	// interruption is what the system may take from a caller between two requests
+	// once in a run: in a run of 50 messages it is more than 5 %.
+	interruption = 2 * time.Millisecond
 )
 
 // judgeRun passes the verdicts that a run alone allows.
@@ -23,7 +26,7 @@ func judgeRun(r *Run, spec *Spec) {
 	if total := r.Ops + r.Errors; r.Errors > 0 && float64(r.Errors) > spec.ErrorsAllowed*float64(total) {
 		r.judge(Wrong, fmt.Sprintf("%d of %d replies failed or were wrong, first: %s", r.Errors, total, r.FirstError))
 	}
-	if r.Little != nil && math.Abs(*r.Little-1) > littleSlack {
+	if r.Little != nil && math.Abs(*r.Little-1) > max(littleSlack, interruption.Seconds()/max(r.Seconds, 1e-9)) {
 		r.judge(Invalid, fmt.Sprintf("Little's law: the callers are accounted for to %.0f %%, want 100 ± %.0f", 100**r.Little, 100*littleSlack))
 	}
 	if r.Lag != nil && r.Lag.P99 > float64(maxLag.Microseconds()) {

@@ -24,19 +24,20 @@ const (
 	pingTail    = `</f></ping></s:Body></s:Envelope>`
 )
 
-// A Message is what is sent again and again. It is not safe for concurrent use:
-// every caller has its own, see [Message.Clone].
+// A Message is what is sent again and again. One with a counter is not safe for
+// concurrent use: every caller has its own, see [Message.Clone].
 type Message struct {
 	octets      []byte
 	counter     int // where the counter is; -1 when it has none
 	n           uint64
+	version     soapcodec.Version
 	contentType string
 }
 
 // NewPing returns a SOAP message of size octets with a counter in its body, which
 // no reply but the right one has. It fails when size is too small for it.
 func NewPing(v soapcodec.Version, size int) (*Message, error) {
-	m := &Message{contentType: v.MediaType() + "; charset=utf-8"}
+	m := &Message{version: v, contentType: v.MediaType() + "; charset=utf-8"}
 	m.octets = append(m.octets, pingHead+v.Namespace()+pingMiddle...)
 	m.counter = len(m.octets)
 	m.octets = append(m.octets, "0000000000"+pingFilling...)
@@ -51,17 +52,22 @@ func NewPing(v soapcodec.Version, size int) (*Message, error) {
 
 // NewMessage returns a message of somebody else, which is sent as it is.
 func NewMessage(octets []byte) (*Message, error) {
-	m := &Message{octets: octets, counter: -1, contentType: "text/xml; charset=utf-8"}
+	m := &Message{octets: octets, counter: -1}
 	facts, err := soapcodec.Decode(octets, soapcodec.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
+	m.version = facts.Version
 	m.contentType = facts.Version.MediaType() + "; charset=utf-8"
 	return m, nil
 }
 
-// Clone returns a copy whose counter begins at n.
+// Clone returns a copy whose counter begins at n. A message without a counter never
+// changes and is its own copy.
 func (m *Message) Clone(n uint64) *Message {
+	if m.counter < 0 {
+		return m
+	}
 	c := *m
 	c.octets, c.n = bytes.Clone(m.octets), n
 	return &c
@@ -83,6 +89,9 @@ func (m *Message) Next() []byte {
 	copy(at[counterDigits-len(d):], d)
 	return m.octets
 }
+
+// Version is its version of SOAP.
+func (m *Message) Version() soapcodec.Version { return m.version }
 
 // Size is its length in octets.
 func (m *Message) Size() int { return len(m.octets) }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -223,6 +224,15 @@ func (f Faults) args() (args []string) {
 	return args
 }
 
+// clones returns the messages of one caller, whose counters begin at n.
+func (e *ends) clones(n uint64) []*Message {
+	messages := make([]*Message, len(e.opt.Messages))
+	for i, m := range e.opt.Messages {
+		messages[i] = m.Clone(n)
+	}
+	return messages
+}
+
 func (e *ends) pids() (pids []int) {
 	for _, s := range e.servers {
 		pids = append(pids, s.PID())
@@ -241,6 +251,19 @@ func (e *ends) label() (label, founding string) {
 		return strings.Replace(label, " - ", " - gateway - ", 1), ""
 	}
 	return label, founding
+}
+
+// serverHere is Spec.ServerHere.
+func (e *ends) serverHere() bool {
+	if e.opt.Remote == nil {
+		return false
+	}
+	host, _, err := net.SplitHostPort(e.opt.Remote.Address)
+	if err != nil || host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
 }
 
 // processes is Test.Processes.
@@ -299,9 +322,7 @@ func (p *pings) Prepare(ctx context.Context) (err error) {
 	if p.ends, err = newEnds(ctx, p.opt.EchoOptions); err != nil {
 		return err
 	}
-	for _, m := range p.ends.opt.Messages {
-		p.next = append(p.next, m.Clone(0))
-	}
+	p.next = p.ends.clones(0)
 	return nil
 }
 
@@ -312,8 +333,8 @@ func (p *pings) Spec() Spec {
 		Name: "ping", Combo: o.Combo.Code + o.Suffix, Label: label, Founding: founding,
 		Loop: LoopClosed, Processes: p.ends.processes(), Unit: "messages/s",
 		Conns: 1, Size: p.ends.message.Size(), Serial: true,
-		Servers: p.ends.pids(),
-		Params:  map[string]any{"soap": p.ends.opt.Version.String()},
+		Servers: p.ends.pids(), ServerHere: p.ends.serverHere(),
+		Params: map[string]any{"soap": p.ends.message.Version().String()},
 	}
 	if o.Duration > 0 {
 		s.Params["duration_s"] = o.Duration.Seconds()

@@ -42,6 +42,9 @@ type Spec struct {
 
 	// Servers are the processes of the server side on this machine.
 	Servers []int
+	// ServerHere says that the server is on this machine and not one of Servers, so
+	// that its work cannot be told from that of strangers.
+	ServerHere bool
 	// Runs, when not 0, is how often this row is run whatever the options say: 1
 	// where a run searches or repeats by itself.
 	Runs int
@@ -212,7 +215,10 @@ func (w *row) closeSpan() {
 	for i := w.span.first; i < len(w.runs); i++ {
 		r := &w.runs[i]
 		f, s, p := foreign, steal, pressure
-		r.Foreign, r.Steal = &f, &s
+		r.Steal = &s
+		if !w.spec.ServerHere {
+			r.Foreign = &f
+		}
 		if p >= 0 {
 			r.Pressure = &p
 		}

@@ -185,8 +185,8 @@ func tableRow(t *Test) []string {
 // figure writes a score with about four digits.
 func figure(v float64) string {
 	switch a := math.Abs(v); {
-	case a == 0:
-		return "0"
+	case a == math.Trunc(a):
+		return grouped(v)
 	case a < 10:
 		return fmt.Sprintf("%.3g", v)
 	case a < 1000:

@@ -85,8 +85,8 @@ func (t *threads) Spec() Spec {
 	s := Spec{
 		Name: "threads", Combo: o.Combo.Code, Label: label + ", one message a second each", Founding: founding,
 		Loop: LoopOpen, Processes: t.ends.processes(), Unit: "threads",
-		Conns: o.Threads, Size: t.ends.message.Size(), Servers: t.ends.pids(),
-		Params: map[string]any{"soap": t.ends.opt.Version.String(), "arrival": "uniform"},
+		Conns: o.Threads, Size: t.ends.message.Size(), Servers: t.ends.pids(), ServerHere: t.ends.serverHere(),
+		Params: map[string]any{"soap": t.ends.message.Version().String(), "arrival": "uniform"},
 		Runs:   1, NoCold: true, ErrorsAllowed: maxErrors, Limiter: t.limiter,
 	}
 	if o.Poisson {
@@ -280,7 +280,7 @@ func (c *crowd) run(ctx context.Context) {
 // at once.
 func (c *crowd) thread(ctx context.Context, i int, caller Caller) {
 	shard := c.meter.Shard(i)
-	message := c.ends.message.Clone(uint64(i) << 20)
+	messages := c.ends.clones(uint64(i) << 20)
 	random := rand.New(rand.NewPCG(uint64(i), uint64(c.n)))
 	free := c.from // the end of the reply before, if that is inside the window
 	begins := time.Time{}
@@ -301,7 +301,7 @@ func (c *crowd) thread(ctx context.Context, i int, caller Caller) {
 		if o.Sent.After(c.to) || ctx.Err() != nil {
 			continue // due, and not sent in time
 		}
-		sent := message.Next()
+		sent := messages[(i+k)%len(messages)].Next()
 		if inside {
 			shard.Sent()
 		}

@@ -52,7 +52,7 @@ func fakeThreads(t *testing.T, s *fakeServer) *threads {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &threads{ends: &ends{message: m, dial: s.dial, check: Echoed}}
+	return &threads{ends: &ends{opt: EchoOptions{Messages: []*Message{m}}, message: m, dial: s.dial, check: Echoed}}
 }
 
 func near(t *testing.T, what string, got, want, within float64) {

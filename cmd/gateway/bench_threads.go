@@ -80,10 +80,7 @@ func (c *cli) threadsJob(f *benchFlags, t *threadsFlags) (benchJob, error) {
 	}
 	search := bench.SearchOptions{Lag: t.lag, Warmup: f.warmup, Window: f.duration}
 	if f.quick {
-		search = bench.SearchOptions{
-			Lag: t.lag, First: 512, Probes: 8,
-			Warmup: time.Second, Window: 2 * time.Second, Confirm: 5 * time.Second,
-		}
+		search = quickSearch(t.lag)
 	}
 	j.build = func(_ context.Context, e *benchEnv) (rows []bench.Scenario, err error) {
 		for _, combo := range combos {

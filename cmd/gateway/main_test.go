@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	osexec "os/exec"
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 //
 //	exits CODE [ARG…]  gateway ARG…, which must end with that exit code, or one of CODE,CODE
 //	start [ARG…]       gateway serve -c gateway.yaml ARG…; sets $ADMIN and, for
-//	                   each listener, a variable of its name
+//	                   each listener, a variable of its name, and NAME_port
 //	send-signal NAME   HUP, TERM or INT
 //	wait-log PATTERN   waits for a line of the gateway's log
 //	wait-file FILE RE  waits until the file has a match
@@ -226,6 +227,9 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("ADMIN", p.ready.Admin)
 	for _, l := range p.ready.Listeners {
 		ts.Setenv(l.Name, l.Address)
+		_, port, err := net.SplitHostPort(l.Address)
+		ts.Check(err)
+		ts.Setenv(l.Name+"_port", port)
 	}
 	fmt.Fprint(ts.Stdout(), p.stdout)
 }

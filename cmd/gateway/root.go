@@ -78,7 +78,7 @@ func (c *cli) root() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2
 	root.PersistentFlags().BoolVar(&c.json, "json", false, "print results as JSON")
-	root.AddCommand(c.serveCommand(), c.checkCommand(), c.sendCommand(), c.queueCommand(), c.benchCommand(), c.versionCommand())
+	root.AddCommand(c.serveCommand(), c.checkCommand(), c.sendCommand(), c.queueCommand(), c.benchCommand(), c.loadtestCommand(), c.versionCommand())
 	root.AddCommand(c.later()...)
 	return root
 }
@@ -87,7 +87,7 @@ func (c *cli) root() *cobra.Command {
 // their names are known, so that they are not taken for a slip of the fingers.
 func (c *cli) later() []*cobra.Command {
 	var cmds []*cobra.Command
-	for _, name := range []string{"site", "loadtest"} {
+	for _, name := range []string{"site"} {
 		cmds = append(cmds, &cobra.Command{
 			Use:                name,
 			Hidden:             true,
