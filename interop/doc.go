@@ -3,14 +3,17 @@
 // route. It holds tests only.
 //
 // The peers are one small service, a parcel depot (depot.wsdl, SOAP 1.1 and
-// 1.2), written once for each stack: servers on PHP's SoapServer, gSOAP and npm
-// soap; clients on zeep, suds, SOAP::Lite, PHP's SoapClient, gSOAP and npm soap. A
-// client runs the operations it is told and prints one line of JSON for each: what came
+// 1.2), written once for each stack: servers on PHP's SoapServer, gSOAP, npm soap
+// and JAX-WS; clients on zeep, suds, SOAP::Lite, PHP's SoapClient, gSOAP, npm soap
+// and JAX-WS. A client runs the operations it is told and prints one line of JSON for each: what came
 // back, or the fault that its own library raised. That line is compared as a
 // whole. Every pair also runs without the gateway, so that a peer that is broken
 // by itself is told apart from a gateway that breaks it.
 //
 // gSOAP also sends files in parts of their own (MTOM, scan.h) and gets them back.
+// JAX-WS peers share a second service, the attic: header blocks, one-way messages, a
+// declared fault, and files by MTOM and as attachments (SwA), large ones too, through
+// routes that forward, store and change the version.
 //
 // zeep also signs calls (WS-Security, X.509); behind the gateway xmlsec1 must still
 // accept them in each mode of normalization that leaves signatures valid.

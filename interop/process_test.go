@@ -125,6 +125,13 @@ type ready struct {
 // each listener by name. At the end of the test it must stop cleanly on SIGTERM.
 func startGateway(t *testing.T, config string) map[string]string {
 	t.Helper()
+	addresses, _ := startProcess(t, config)
+	return addresses
+}
+
+// startProcess is startGateway, with the number of the process.
+func startProcess(t *testing.T, config string) (map[string]string, int) {
+	t.Helper()
 	bin, err := buildGateway()
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +186,7 @@ func startGateway(t *testing.T, config string) map[string]string {
 	for _, l := range r.Listeners {
 		addresses[l.Name] = l.Address
 	}
-	return addresses
+	return addresses, cmd.Process.Pid
 }
 
 // runCommand runs a command to its end and returns its standard output.

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Installs and builds the peers of the interoperability tests on Debian: PHP, zeep,
-# suds, SOAP::Lite, gSOAP and npm soap, xmllint and xmlsec1 as second opinions, and what the fault lab injects errors with. May be run again at any
+# suds, SOAP::Lite, gSOAP, npm soap and JAX-WS, xmllint and xmlsec1 as second opinions, and what the fault lab injects errors with. May be run again at any
 # time. Needs root when a Debian package is missing, and node with npm in any case.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-packages=(php-cli php-soap python3-zeep python3-xmlsec python3-suds libsoap-lite-perl gsoap libgsoap-dev gcc libc6-dev libxml2-utils xmlsec1 strace e2fsprogs)
+packages=(php-cli php-soap python3-zeep python3-xmlsec python3-suds libsoap-lite-perl gsoap libgsoap-dev gcc libc6-dev openjdk-17-jdk-headless maven libxml2-utils xmlsec1 strace e2fsprogs)
 missing=()
 for package in "${packages[@]}"; do
 	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
@@ -48,5 +48,21 @@ if [ ! -x $scan ] || [ gsoap/scan.h -nt $scan ] || [ gsoap/scan.c -nt $scan ]; t
 	quietly "soapcpp2" soapcpp2 -c -x -L -w -I/usr/share/gsoap/import -d.build/scan gsoap/scan.h
 	quietly "gcc" gcc -O1 -w -I.build/scan -o $scan gsoap/scan.c \
 		.build/scan/soapC.c .build/scan/soapClient.c .build/scan/soapServer.c -lgsoap
+fi
+# JAX-WS comes from Maven Central, at the version that pom.xml names.
+lib=.build/jaxws/lib
+if [ ! -e $lib/.complete ] || [ jaxws/pom.xml -nt $lib/.complete ]; then
+	rm -rf $lib
+	mkdir -p $lib
+	quietly "mvn dependency:copy-dependencies" \
+		mvn -q -B -f jaxws/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$PWD/$lib"
+	touch $lib/.complete
+fi
+classes=.build/jaxws/classes
+if [ ! -e $classes/.complete ] || [ -n "$(find jaxws $lib/.complete -newer $classes/.complete)" ]; then
+	rm -rf $classes
+	mkdir -p $classes
+	quietly "javac" javac -encoding UTF-8 -cp "$lib/*" -d $classes jaxws/*/*.java
+	touch $classes/.complete
 fi
 echo "interop: peers are ready"

@@ -12,7 +12,7 @@ import (
 
 // withWSDL are the clients that can take addresses from a WSDL that they fetch,
 // and the versions for which they choose the right port of two.
-var withWSDL = map[string][]string{"zeep": {"11", "12"}, "php": {"11"}, "npm-soap": {"11", "12"}}
+var withWSDL = map[string][]string{"zeep": {"11", "12"}, "php": {"11"}, "npm-soap": {"11", "12"}, "jaxws": {"11", "12"}}
 
 // TestWSDL: clients that know nothing but the gateway's ?wsdl call every operation
 // of every server, and can still start when the server is gone.
@@ -51,6 +51,13 @@ routes: [{name: depot, match: {path: "/depot/*"}, to: ["http://%s"]}]
 					}
 				}
 				t.Run("wsdl2h", func(t *testing.T) { wsdl2h(t, url("11")) })
+				// All in one document, which none of the servers has.
+				for _, c := range clients {
+					if v := "12"; slices.Contains(withWSDL[c.name], v) {
+						t.Run("single-"+c.name, func(t *testing.T) { call(t, fetching(c, base+v+"?singleWsdl"), "-", v, all, answers(c, v)) })
+					}
+				}
+				t.Run("single-wsdl2h", func(t *testing.T) { wsdl2h(t, base+"11?singleWsdl") })
 			})
 			t.Run("down", func(t *testing.T) {
 				for _, c := range clients {
@@ -100,6 +107,23 @@ func wsdl2h(t *testing.T, url string) {
 	for _, name := range []string{"Quote", "Label", "Locate", "Refuse"} {
 		if !strings.Contains(string(b), name) {
 			t.Errorf("the header has no operation %s", name)
+		}
+	}
+}
+
+// TestEcho: zeep needs nothing but the WSDL of the built-in echo service.
+func TestEcho(t *testing.T) {
+	if os.Getenv("INTEROP") != "1" {
+		t.Skip("needs the peers: bash interop/setup.sh, then INTEROP=1")
+	}
+	base := "http://" + startGateway(t, `admin: {address: "127.0.0.1:0"}
+listeners: [{name: http, address: "127.0.0.1:0"}]
+routes: [{name: echo, match: {path: /echo}, to: ["builtin:echo"]}]
+`)["http"]
+	for _, query := range []string{"?wsdl", "?singleWsdl"} {
+		out, err := runCommand("/usr/bin/python3", "zeep/echo.py", base+"/echo"+query)
+		if err != nil || string(out) != "Echo11 True\nEcho12 True\n" {
+			t.Errorf("%s: got %q, %v", query, out, err)
 		}
 	}
 }

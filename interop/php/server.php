@@ -28,9 +28,9 @@ final class Depot
 
     public function Refuse(object $in): never
     {
-        $code = isVersion12() ? 'Sender' : 'Client';
         $detail = ['reason' => 'zone <9> is closed'];
-        throw new SoapFault($code, "refused & returned: $in->parcel", null, $detail, 'ParcelRefused');
+        // PHP makes env:Sender of it in SOAP 1.2; of Sender it makes a code that is not one of SOAP.
+        throw new SoapFault('Client', "refused & returned: $in->parcel", null, $detail, 'ParcelRefused');
     }
 }
 
