@@ -126,7 +126,7 @@ func (r *Requirement) Apply(tests []Test) (checks []Check, err error) {
 			return nil, fmt.Errorf("bench: requirement %.80q: %s is in %s", r.expr, r.measure, dim.name())
 		}
 		checks = append(checks, Check{
-			Expr: r.expr, Row: rowName(t.Name, t.Combo), Got: got, OK: r.holds(got),
+			Expr: r.expr, Row: rowName(t.Name, t.Combo), Got: got, Unit: string(dim), OK: r.holds(got),
 			Void: t.Verdict == Invalid || t.Verdict == Generator,
 		})
 	}

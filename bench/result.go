@@ -180,7 +180,8 @@ type Limit struct {
 type Check struct {
 	Expr string  `json:"expr"`
 	Row  string  `json:"row"` // such as "ping.ff"; "" when no row fits
-	Got  float64 `json:"got"` // in base units
+	Got  float64 `json:"got"`
+	Unit string  `json:"unit"` // of Got, as that of a Measure
 	OK   bool    `json:"ok"`
 	// Void is true when the row cannot be believed, so that nothing was decided.
 	Void bool `json:"void,omitempty"`

@@ -261,13 +261,14 @@ func writeLimits(b *strings.Builder, l *Limits) {
 
 // String is what is printed of a check.
 func (c Check) String() string {
+	got := withUnit(c.Got, c.Unit)
 	switch {
 	case c.Row == "":
 		return c.Expr + ": no such row"
 	case c.Void:
-		return fmt.Sprintf("%s: %s got %s, which cannot be believed", c.Expr, c.Row, figure(c.Got))
+		return fmt.Sprintf("%s: %s got %s, which cannot be believed", c.Expr, c.Row, got)
 	case c.OK:
-		return fmt.Sprintf("%s: %s ok, got %s", c.Expr, c.Row, figure(c.Got))
+		return fmt.Sprintf("%s: %s ok, got %s", c.Expr, c.Row, got)
 	}
-	return fmt.Sprintf("%s: %s FAILED, got %s", c.Expr, c.Row, figure(c.Got))
+	return fmt.Sprintf("%s: %s FAILED, got %s", c.Expr, c.Row, got)
 }

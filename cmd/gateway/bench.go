@@ -263,9 +263,16 @@ func untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }
 
+// quickRuns is how often --quick runs each row: the founding measurements did so.
+const quickRuns = 3
+
 // runJobs fills r. What was measured before an error stays in it.
 func (c *cli) runJobs(ctx context.Context, f *benchFlags, lab *bench.Lab, r *bench.Results, jobs []benchJob) error {
-	opt := bench.Options{Runs: f.runs, MaxRuns: f.maxRuns, CI: f.parsedCI, Others: lab.PIDs, Progress: c.benchProgress(f)}
+	runs := f.runs
+	if f.quick {
+		runs = min(runs, quickRuns)
+	}
+	opt := bench.Options{Runs: runs, MaxRuns: f.maxRuns, CI: f.parsedCI, Others: lab.PIDs, Progress: c.benchProgress(f)}
 	var err error
 	if opt.Sampler, err = bench.NewSampler(); err != nil {
 		r.Notes = append(r.Notes, err.Error())
