@@ -34,9 +34,9 @@ var notYet = []unbuilt{
 
 func is(want any) func(any) bool { return func(v any) bool { return v == want } }
 
-func isNil(v any) bool       { rv := reflect.ValueOf(v); return rv.Kind() == reflect.Pointer && rv.IsNil() }
-func isZero(v any) bool      { return reflect.ValueOf(v).IsZero() }
-func isEmpty(v any) bool     { return reflect.ValueOf(v).Len() == 0 }
+func isNil(v any) bool   { rv := reflect.ValueOf(v); return rv.Kind() == reflect.Pointer && rv.IsNil() }
+func isZero(v any) bool  { return reflect.ValueOf(v).IsZero() }
+func isEmpty(v any) bool { return reflect.ValueOf(v).Len() == 0 }
 
 // findUnbuilt returns the entry of notYet that covers a key of the schema, and
 // whether it is the entry's own key, not one below it.

@@ -164,8 +164,9 @@ func testExportMemory(t *testing.T, n, size int) {
 			most = max(most, heap()-base)
 		}
 	}
-	if octets < int64(n*size) || most > 8<<20 {
-		t.Errorf("%d octets exported with %d more in memory, want at most 8 MiB", octets, most)
+	// One is read while the next is written, and a piece of a third may be there.
+	if limit := int64(3*size + 1<<20); octets < int64(n*size) || most > limit {
+		t.Errorf("%d octets exported with %d more in memory, want at most %d", octets, most, limit)
 	}
 }
 

@@ -71,8 +71,8 @@ func (m routeMask) lane(key string) string {
 	return key
 }
 
-// notShown says why what is neither XML nor a harmless text is not shown.
-var notShown = errors.New("it is not XML, so that what is to be hidden in it cannot be found")
+// errNotShown says why what is neither XML nor a harmless text is not shown.
+var errNotShown = errors.New("it is not XML, so that what is to be hidden in it cannot be found")
 
 // reply is an answer as it may be shown.
 func (m routeMask) reply(doc []byte, contentType string) redact.Shown {
@@ -82,7 +82,7 @@ func (m routeMask) reply(doc []byte, contentType string) redact.Shown {
 	case m.Plain(doc): // such as the error page of a server
 		return redact.Shown{XML: doc}
 	case len(s.XML) == 0:
-		s.Err = notShown
+		s.Err = errNotShown
 	}
 	return s
 }
