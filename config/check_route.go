@@ -81,8 +81,8 @@ func (l *loader) checkMatch(r *Route, path string, seen matchIndex) {
 	key := path + ".match"
 	if m.None {
 		named := slices.ContainsFunc(l.cfg.Listeners, func(ls Listener) bool { return ls.Route == r.Name })
-		if !named {
-			l.need(key, "nothing reaches this route", "name it as the route of a framed listener, or write conditions")
+		if !named && !l.cfg.Sites.opens(r.Name) {
+			l.need(key, "nothing reaches this route", "name it as the route of a framed listener or in sites.accept, or write conditions")
 		}
 		return
 	}

@@ -1,6 +1,9 @@
 package config
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // Config is one complete configuration. The struct tags are the table of keys:
 // yaml is the name, default the value of an absent key, rules what is special
@@ -182,6 +185,11 @@ type Sites struct {
 	Accept []SiteAccept `yaml:"accept"`
 	// CADir keeps the authority that signs invitations.
 	CADir File `yaml:"ca_dir" rules:"dir"`
+}
+
+// opens reports whether another site may send to a route.
+func (s *Sites) opens(route string) bool {
+	return s != nil && slices.ContainsFunc(s.Accept, func(a SiteAccept) bool { return slices.Contains(a.Routes, route) })
 }
 
 // Link is one way to another site.

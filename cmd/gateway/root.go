@@ -78,26 +78,8 @@ func (c *cli) root() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2
 	root.PersistentFlags().BoolVar(&c.json, "json", false, "print results as JSON")
-	root.AddCommand(c.serveCommand(), c.checkCommand(), c.sendCommand(), c.queueCommand(), c.benchCommand(), c.loadtestCommand(), c.versionCommand())
-	root.AddCommand(c.later()...)
+	root.AddCommand(c.serveCommand(), c.checkCommand(), c.sendCommand(), c.queueCommand(), c.siteCommand(), c.benchCommand(), c.loadtestCommand(), c.versionCommand())
 	return root
-}
-
-// later returns the commands of the product that this version does not have:
-// their names are known, so that they are not taken for a slip of the fingers.
-func (c *cli) later() []*cobra.Command {
-	var cmds []*cobra.Command
-	for _, name := range []string{"site"} {
-		cmds = append(cmds, &cobra.Command{
-			Use:                name,
-			Hidden:             true,
-			DisableFlagParsing: true,
-			RunE: func(*cobra.Command, []string) error {
-				return &usageError{name + ": not available yet", ""}
-			},
-		})
-	}
-	return cmds
 }
 
 // report prints err and returns the exit code for it.

@@ -115,6 +115,7 @@ func (a *App) put(cfg *config.Config) error {
 	for _, p := range fresh.without(a.pools) {
 		a.depot.renewed(p.backend.Name)
 	}
+	a.sites.proven(cfg)
 	a.retire(a.pools, fresh)
 	resize(a.listeners, size)
 	renew(a.listeners, securities, *a.securities.Load(), a.log)

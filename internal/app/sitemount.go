@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"soapway/config"
+	"soapway/internal/enrol"
 	"soapway/proxy"
 	"soapway/proxy/guard"
 	"soapway/queue/relay"
@@ -45,7 +46,7 @@ func peersOf(cfg *config.Config) (peers, config.Problems) {
 	for i := range cfg.Sites.Accept {
 		a := &cfg.Sites.Accept[i]
 		p := acceptedSite{name: a.Name, routes: a.Routes}
-		if len(a.Subjects) > 0 { // else it is fetched from, and never connects
+		if len(a.Subjects) > 0 {
 			var err error
 			if p.subjects, err = guard.NewSubjects(a.Subjects); err != nil {
 				problems = append(problems, cfg.Problem("sites.accept."+a.Name+".subjects", err.Error(), "write them as for auth.mtls"))
@@ -57,10 +58,15 @@ func peersOf(cfg *config.Config) (peers, config.Problems) {
 	return made, problems
 }
 
-// of returns who has a certificate.
-func (p peers) of(c *guard.Certificate) (relay.Peer, bool) {
+// of returns who has a certificate; issued is the site that the authority of this
+// one has given it to, "" if it was somebody else's. An entry without subjects means
+// the certificate of that name, and no other.
+func (p peers) of(c *guard.Certificate, issued string) (relay.Peer, bool) {
 	for _, a := range p {
 		if a.subjects == nil {
+			if issued != "" && issued == a.name {
+				return relay.Peer{Site: a.name, Subject: c.Leaf().Subject.String(), Routes: a.routes}, true
+			}
 			continue
 		}
 		if subject, ok := a.subjects.Match(c, time.Now()); ok {
@@ -77,20 +83,34 @@ func (m siteMount) Serve(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 	if ex.Framed || !strings.HasPrefix(ex.Target, sitePath) {
 		return m.Server.Serve(ctx, ex)
 	}
+	path, _, _ := strings.Cut(ex.Target, "?")
+	hub := m.sites.enrolment.Load()
+	if hub != nil && (path == enrol.JoinPath || path == enrol.RenewPath) {
+		return hub.serve(m.sites.log, ex, path)
+	}
 	peers := m.peers.Load()
 	if peers == nil || len(*peers) == 0 {
 		return m.Server.Serve(ctx, ex) // which knows nothing there
 	}
-	peer, ok := peers.of(ex.Certificate)
+	issued, err := hub.issuedTo(ex.Certificate)
+	if err != nil && !errors.Is(err, enrol.ErrRevoked) {
+		m.sites.log.Error("the certificate of a site cannot be checked", "client", ex.Client, "err", err)
+		return plainReply(http.StatusServiceUnavailable, "certificates cannot be checked")
+	}
+	peer, ok := relay.Peer{}, false
+	if err == nil {
+		if peer, ok = peers.of(ex.Certificate, issued); !ok {
+			err = errNoPeer
+		}
+	}
 	if !ok {
-		m.sites.log.Warn("a site is refused", "client", ex.Client, "certificate", ex.Certificate != nil, "err", errNoPeer)
-		return plainReply(http.StatusForbidden, errNoPeer.Error())
+		m.sites.log.Warn("a site is refused", "client", ex.Client, "certificate", subjectOf(ex.Certificate), "err", err)
+		return plainReply(http.StatusForbidden, err.Error())
 	}
 	if ex.Waits != nil { // for the disk, or for something to fetch
 		ex.Waits.Wait()
 	}
 	peer.Address = ex.Client
-	path, _, _ := strings.Cut(ex.Target, "?")
 	r := m.sites.hub.Serve(ctx, peer, &relay.Request{Method: ex.Method, Path: path, Header: ex.Header, Body: ex.Body})
 	reply := &proxy.Reply{Status: r.Status, Header: r.Header, CloseConnection: r.Status >= 400}
 	if r.Body != nil {

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"soapway/config"
 	"soapway/proxy"
@@ -31,8 +32,11 @@ type sites struct {
 	handler *proxy.Handler // set before the first message
 	hub     *relay.Hub
 
+	enrolment atomic.Pointer[enrolment] // nil: this site invites nobody
+
 	mu    sync.Mutex
 	known map[string]linkTLS // by the name of the link
+	fresh []string           // links with other certificates than before
 }
 
 // linkTLS is the TLS of a link and the content of the files that it was made of.
@@ -81,6 +85,7 @@ func (s *sites) links(cfg *config.Config) ([]relay.Link, config.Problems) {
 				}
 				kept = linkTLS{files, t}
 				s.known[l.Name] = kept
+				s.fresh = append(s.fresh, l.Name)
 			}
 			out.TLS = kept.tls
 		}
@@ -130,11 +135,18 @@ func (s *sites) configure(cfg *config.Config, links []relay.Link) {
 			accepts = append(accepts, cfg.Sites.Accept[i].Name)
 		}
 	}
+	s.enrolment.Store(newEnrolment(cfg))
 	s.hub.Configure(site, links, accepts)
 }
 
 // run is the part that has the links.
-func (s *sites) run(stop, _ context.Context) error { return s.hub.Run(stop) }
+func (s *sites) run(stop, _ context.Context) error {
+	var certificates sync.WaitGroup
+	certificates.Go(func() { s.keepCertificates(stop) })
+	err := s.hub.Run(stop)
+	certificates.Wait()
+	return err
+}
 
 // Store implements [relay.Home].
 func (s *sites) Store() string {
@@ -169,17 +181,38 @@ func (s *sites) NewEpoch() {
 
 // Heard implements [relay.Home]: what waits for the site is tried at once.
 func (s *sites) Heard(site string) {
-	cfg := s.depot.cfg.Load()
+	for _, name := range backendsTo(s.depot.cfg.Load(), site) {
+		s.depot.tell(name, true, "")
+	}
+}
+
+// proven is for after a reload: a site that has refused the certificate of its link is
+// asked again if the link has another one now.
+func (s *sites) proven(cfg *config.Config) {
+	s.mu.Lock()
+	fresh := s.fresh
+	s.fresh = nil
+	s.mu.Unlock()
+	for _, site := range fresh {
+		for _, name := range backendsTo(cfg, site) {
+			s.depot.renewed(name)
+		}
+	}
+}
+
+// backendsTo are the backends of routes that lead to a site.
+func backendsTo(cfg *config.Config, site string) (names []string) {
 	if cfg == nil {
-		return
+		return nil
 	}
 	for i := range cfg.Routes {
 		if name, b := cfg.BackendOf(&cfg.Routes[i]); b != nil {
 			if n, ok := b.SiteNode(); ok && n.Site == site {
-				s.depot.tell(name, true, "")
+				names = append(names, name)
 			}
 		}
 	}
+	return names
 }
 
 // Take implements [relay.Home].

@@ -40,7 +40,7 @@ var rules = map[string]rule{
 		},
 	},
 	"cmd/gateway": {
-		ours:     []string{"bench", "config", "internal/admin", "internal/app", "internal/bundle", "internal/frame", "internal/telemetry", "queue", "soapcodec"},
+		ours:     []string{"bench", "config", "internal/admin", "internal/app", "internal/bundle", "internal/enrol", "internal/frame", "internal/telemetry", "queue", "soapcodec"},
 		test:     []string{"internal/frame"},
 		external: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
 	},
@@ -65,12 +65,14 @@ var rules = map[string]rule{
 		test:     []string{"internal/golden", "internal/memnet"},
 		external: []string{"github.com/google/uuid", "github.com/klauspost/compress", "github.com/andybalholm/brotli"},
 	},
-	"proxy/balance":  {},
-	"proxy/describe": {ours: []string{"soapcodec", "soapcodec/wsdl", "xmlstream"}},
-	"proxy/health":   {},
-	"proxy/guard":    {external: []string{"golang.org/x/crypto/bcrypt"}},
-	"proxy/listen":   {ours: []string{"proxy", "proxy/guard", "soapcodec", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
-	"proxy/upstream": {ours: []string{"proxy", "soapcodec", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
+	"proxy/balance":      {},
+	"proxy/describe":     {ours: []string{"soapcodec", "soapcodec/wsdl", "xmlstream"}},
+	"proxy/health":       {},
+	"proxy/guard":        {external: []string{"golang.org/x/crypto/bcrypt"}},
+	"proxy/listen":       {ours: []string{"proxy", "proxy/guard", "soapcodec", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
+	"proxy/upstream":     {ours: []string{"proxy", "soapcodec", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
+	"internal/enrol":     {},
+	"examples/two-sites": {},
 	"internal/acme": {
 		test:     []string{"internal/acmelab"},
 		external: []string{"github.com/caddyserver/certmagic", "go.uber.org/zap"},
@@ -83,7 +85,7 @@ var rules = map[string]rule{
 	"internal/app": {
 		ours: []string{
 			"config", "proxy", "proxy/balance", "proxy/describe", "proxy/guard", "proxy/health", "proxy/listen", "proxy/upstream", "queue", "soapcodec", "soapcodec/wsdl", "xmlstream",
-			"internal/acme", "internal/admin", "internal/bundle", "internal/lifecycle", "internal/redact", "internal/retry", "internal/telemetry", "queue", "queue/relay",
+			"internal/acme", "internal/admin", "internal/bundle", "internal/enrol", "internal/lifecycle", "internal/redact", "internal/retry", "internal/telemetry", "queue", "queue/relay",
 		},
 		test: []string{"internal/frame"},
 	},
@@ -245,7 +247,9 @@ func usesSynctest(f *ast.File) bool {
 	})
 }
 
-func isExample(path string) bool { return strings.HasSuffix(path, "example_test.go") }
+func isExample(path string) bool {
+	return strings.HasSuffix(path, "example_test.go") || strings.Contains(filepath.ToSlash(path), "examples/")
+}
 
 func selector(e ast.Expr) string {
 	s, ok := e.(*ast.SelectorExpr)

@@ -18,11 +18,15 @@ import (
 type Certificate struct {
 	names []string // what Subjects may have, as keys
 	until time.Time
+	leaf  *x509.Certificate
 }
+
+// Leaf is the certificate itself, which is not to be changed.
+func (c *Certificate) Leaf() *x509.Certificate { return c.leaf }
 
 // NewCertificate reads a certificate that was verified for a client.
 func NewCertificate(leaf *x509.Certificate) *Certificate {
-	c := &Certificate{until: leaf.NotAfter}
+	c := &Certificate{until: leaf.NotAfter, leaf: leaf}
 	var rdns pkix.RDNSequence
 	// Subject.String has its own order of the parts, so it is no help.
 	if rest, err := asn1.Unmarshal(leaf.RawSubject, &rdns); err == nil && len(rest) == 0 && len(rdns) > 0 {

@@ -1,0 +1,430 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"soapway/config"
+	"soapway/internal/enrol"
+)
+
+func (c *cli) siteCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "site invite|join|ls|revoke",
+		Short: "links between sites",
+		Long: "A site with sites.ca_dir, the hub, invites another; that one joins with the\n" +
+			"token and has a link to the hub from then on. What a site may send to is in\n" +
+			"sites.accept of the hub.",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return &usageError{fmt.Sprintf("site: unknown command %.40q", args[0]), c.suggestCommand(cmd, args[0])}
+			}
+			return &usageError{"site: no command given", "one of invite, join, ls, revoke"}
+		},
+	}
+	cmd.AddCommand(c.siteInviteCommand(), c.siteJoinCommand(), c.siteLsCommand(), c.siteRevokeCommand())
+	return cmd
+}
+
+// A siteFile is a configuration whose sites a command reads or changes.
+type siteFile struct {
+	path string
+	data []byte
+	cfg  *config.Config // of its sites only, see config.LoadSites; Sites may be nil
+}
+
+// siteFile reads the configuration for a command on sites. Its error is
+// fs.ErrNotExist, in a problem, if there is none.
+func (c *cli) siteFile(file string) (*siteFile, error) {
+	path, err := config.Find(file)
+	if err != nil {
+		return nil, &problem{err, "name one with -c FILE"}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, &problem{err, ""}
+	}
+	cfg, err := config.LoadSites(path, data, config.Options{Env: c.env})
+	if err != nil {
+		return nil, complainAbout(c, err)
+	}
+	return &siteFile{path, data, cfg}, nil
+}
+
+// hub is siteFile of a site that must have an authority.
+func (c *cli) hub(file string) (*siteFile, error) {
+	f, err := c.siteFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if f.cfg.Sites == nil || f.cfg.Sites.CADir == "" {
+		return nil, &problem{
+			fmt.Errorf("%s: this site has no authority that could sign certificates", f.path),
+			"set sites.name and sites.ca_dir, a folder for it",
+		}
+	}
+	return f, nil
+}
+
+// add writes an item into a list of sites, if the configuration is as good with it.
+func (f *siteFile) add(c *cli, list string, item, missing []string) error {
+	data, err := config.AddItem(f.data, "sites", list, item, missing)
+	if errors.Is(err, config.ErrByHand) {
+		return &problem{
+			fmt.Errorf("%s: sites.%s is written in a way that this command does not change", f.path, list),
+			"add by hand to sites." + list + ": - " + strings.Join(item, ", "),
+		}
+	}
+	if err != nil {
+		return &problem{err, ""}
+	}
+	cfg, err := config.LoadSites(f.path, data, config.Options{Env: c.env})
+	if err != nil {
+		return complainAbout(c, err)
+	}
+	if err := replaceFile(f.path, data); err != nil {
+		return &problem{err, ""}
+	}
+	f.data, f.cfg = data, cfg
+	return nil
+}
+
+// replaceFile gives a file other content and keeps its mode: a crash leaves the old
+// or the new one.
+func replaceFile(name string, data []byte) (err error) {
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real
+	}
+	mode := fs.FileMode(0o644)
+	if st, err := os.Stat(name); err == nil {
+		mode = st.Mode().Perm()
+	}
+	t, err := os.CreateTemp(filepath.Dir(name), ".gateway-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(t.Name())
+		}
+	}()
+	_, err = t.Write(data)
+	for _, step := range []func() error{func() error { return t.Chmod(mode) }, t.Sync, t.Close} {
+		if e := step(); err == nil {
+			err = e
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(t.Name(), name)
+}
+
+// A siteInvite is what invite was asked for.
+type siteInvite struct {
+	file   string
+	life   time.Duration
+	hosts  []string
+	routes []string
+}
+
+// madeInvite is the result of invite for machines.
+type madeInvite struct {
+	Site    string    `json:"site"`
+	Token   string    `json:"token"`
+	Expires time.Time `json:"expires"`
+	URLs    []string  `json:"urls"` // of the listeners that take it
+}
+
+func (c *cli) siteInviteCommand() *cobra.Command {
+	var in siteInvite
+	cmd := &cobra.Command{
+		Use:   "invite NAME [--route NAME…] [--host HOST…] [--for 24h] [-c FILE]",
+		Short: "print a one-time token with which a site can join",
+		Long: "Prints a token with which the site NAME can join this one, once, within a day.\n" +
+			"The first invitation makes the authority in sites.ca_dir, and beside it\n" +
+			"server.pem, a certificate for the listener that sites connect to.\n\n" +
+			"With --route the site may send to these routes: sites.accept of the file gets\n" +
+			"an entry. --host names this machine as others reach it.",
+		Args: oneArg("the name of the site"),
+		RunE: func(_ *cobra.Command, args []string) error { return c.runSiteInvite(args[0], &in) },
+	}
+	configFlag(cmd, &in.file)
+	cmd.Flags().DurationVar(&in.life, "for", enrol.InviteLife, "how long the token can be used")
+	cmd.Flags().StringSliceVar(&in.hosts, "host", nil, "name or address of this machine, for its certificate")
+	cmd.Flags().StringSliceVar(&in.routes, "route", nil, "route that the site may send to")
+	return cmd
+}
+
+// oneArg is the Args of a command that takes one argument.
+func oneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return nil
+		}
+		return &usageError{fmt.Sprintf("%s needs one argument, %s", cmd.Name(), what), "see " + cmd.CommandPath() + " --help"}
+	}
+}
+
+func (c *cli) runSiteInvite(name string, in *siteInvite) error {
+	if !config.IsName(name) {
+		return &usageError{fmt.Sprintf("%.60q is no name of a site", name), "lower-case letters, digits and hyphens, a letter first"}
+	}
+	if in.life <= 0 {
+		return &usageError{"--for must be more than 0", "such as --for 1h"}
+	}
+	f, err := c.hub(in.file)
+	if err != nil {
+		return err
+	}
+	if name == f.cfg.Sites.Name {
+		return &usageError{"this site has that name itself", "invite another one"}
+	}
+	accepted := slices.IndexFunc(f.cfg.Sites.Accept, func(a config.SiteAccept) bool { return a.Name == name })
+	switch {
+	case len(in.routes) > 0 && accepted >= 0:
+		return &problem{fmt.Errorf("%s: sites.accept has an entry for %s", f.path, name), "change its routes there, and leave --route out"}
+	case len(in.routes) > 0:
+		item := []string{"name: " + name, `subjects: ["urn:soapway:site:` + name + `"]`, "routes: [" + strings.Join(in.routes, ", ") + "]"}
+		if err := f.add(c, "accept", item, nil); err != nil {
+			return err
+		}
+		c.say("%s: sites.accept lets %s send to %s", f.path, name, strings.Join(in.routes, ", "))
+	}
+	a, err := enrol.Create(string(f.cfg.Sites.CADir), f.cfg.Sites.Name)
+	if err != nil {
+		return &problem{err, ""}
+	}
+	urls, hosts := hubAddresses(f.cfg, in.hosts)
+	if made, err := a.Server(hosts); err != nil {
+		return &problem{err, ""}
+	} else if made {
+		c.say("%s has a certificate for %s", filepath.Join(string(f.cfg.Sites.CADir), enrol.ServerFile), strings.Join(hosts, ", "))
+	}
+	t, err := a.Invite(name, in.life)
+	if err != nil {
+		return &problem{err, ""}
+	}
+	until := time.Now().Add(in.life).Truncate(time.Second)
+	if c.json {
+		return c.printJSON(&madeInvite{name, t.Reveal(), until.UTC(), urls})
+	}
+	if _, err := fmt.Fprintln(c.stdout, t.Reveal()); err != nil {
+		return err
+	}
+	if accepted < 0 && len(in.routes) == 0 {
+		c.say("%s may send to no route yet: sites.accept has no entry for it (--route NAME writes one)", name)
+	}
+	if len(urls) == 0 {
+		c.say("no listener has tls with client_ca, which sites need: see docs/sites.md")
+		return nil
+	}
+	c.say("on the other machine, until %s: gateway site join %s TOKEN", until.Format(time.DateTime), urls[0])
+	return nil
+}
+
+// hubAddresses are the addresses at which other sites reach this one, as far as the
+// configuration tells, and the hosts for its certificate.
+func hubAddresses(cfg *config.Config, given []string) (urls, hosts []string) {
+	hosts = slices.Clone(given)
+	add := func(h string) {
+		if h != "" && !slices.Contains(hosts, h) {
+			hosts = append(hosts, h)
+		}
+	}
+	own, _ := os.Hostname() // without one there are the others
+	for i := range cfg.Listeners {
+		l := &cfg.Listeners[i]
+		if l.TLS == nil || l.TLS.ClientCA == "" || l.Protocol != config.ProtocolHTTP {
+			continue
+		}
+		host, port, err := net.SplitHostPort(l.Address)
+		if err != nil {
+			continue
+		}
+		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+			host = own
+		}
+		if len(given) > 0 {
+			host = given[0]
+		}
+		add(host)
+		urls = append(urls, "https://"+net.JoinHostPort(host, port))
+	}
+	if len(urls) > 0 {
+		add(own)
+		add("localhost")
+		add("127.0.0.1")
+	}
+	return urls, hosts
+}
+
+func (c *cli) siteRevokeCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "revoke NAME [-c FILE]",
+		Short: "end the certificates and invitations of a site",
+		Long: "Ends every certificate that was given to the site NAME, and its open\n" +
+			"invitations. A running gateway refuses it from the next request on.",
+		Args: oneArg("the name of the site"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			f, err := c.hub(file)
+			if err != nil {
+				return err
+			}
+			a, err := enrol.Open(string(f.cfg.Sites.CADir))
+			if err != nil {
+				return &problem{err, "nobody was invited yet"}
+			}
+			certificates, invites, err := a.Revoke(args[0])
+			if err != nil {
+				return &problem{err, "some may be revoked already: run it again"}
+			}
+			if certificates+invites == 0 {
+				return &problem{fmt.Errorf("%.60q has no certificate and no invitation that counts", args[0]), "see gateway site ls"}
+			}
+			if c.json {
+				return c.printJSON(map[string]int{"certificates": certificates, "invitations": invites})
+			}
+			_, err = fmt.Fprintf(c.stdout, "%s: %s and %s revoked\n", args[0], count(certificates, "certificate"), count(invites, "invitation"))
+			return err
+		},
+	}
+	configFlag(cmd, &file)
+	return cmd
+}
+
+// siteEntry is one site of ls.
+type siteEntry struct {
+	Site        string     `json:"site"`
+	Link        string     `json:"link,omitempty"` // URL of the link to it
+	Pull        bool       `json:"pull,omitempty"`
+	Routes      []string   `json:"routes,omitempty"` // that it may send to
+	Certificate *time.Time `json:"certificate,omitempty"`
+	Revoked     bool       `json:"revoked,omitempty"`
+	Invited     *time.Time `json:"invited,omitempty"` // until
+}
+
+func (c *cli) siteLsCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "ls [-c FILE]",
+		Short: "list links, sites that are accepted, certificates and invitations",
+		Args:  noArgs,
+		RunE:  func(*cobra.Command, []string) error { return c.runSiteLs(file) },
+	}
+	configFlag(cmd, &file)
+	return cmd
+}
+
+func (c *cli) runSiteLs(file string) error {
+	f, err := c.siteFile(file)
+	if err != nil {
+		return err
+	}
+	entries, err := sitesOf(f.cfg)
+	if err != nil {
+		return &problem{err, ""}
+	}
+	if c.json {
+		return c.printJSON(entries)
+	}
+	if len(entries) == 0 {
+		c.say("%s: no links and no sites", f.path)
+		return nil
+	}
+	w := table(c.stdout)
+	row(w, "SITE", "LINK", "PULL", "MAY SEND TO", "CERTIFICATE UNTIL", "INVITED UNTIL")
+	for _, e := range entries {
+		until := day(e.Certificate)
+		if e.Revoked {
+			until = "revoked"
+		}
+		pull := ""
+		if e.Link != "" {
+			pull = strconv.FormatBool(e.Pull)
+		}
+		row(w, e.Site, e.Link, pull, strings.Join(e.Routes, " "), until, day(e.Invited))
+	}
+	return w.Flush()
+}
+
+func day(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+// sitesOf are the sites that a configuration and its authority know, by name.
+func sitesOf(cfg *config.Config) ([]*siteEntry, error) {
+	entries := []*siteEntry{}
+	if cfg.Sites == nil {
+		return entries, nil
+	}
+	of := func(name string) *siteEntry {
+		for _, e := range entries {
+			if e.Site == name {
+				return e
+			}
+		}
+		e := &siteEntry{Site: name}
+		entries = append(entries, e)
+		return e
+	}
+	for i := range cfg.Sites.Links {
+		l := &cfg.Sites.Links[i]
+		e := of(l.Name)
+		e.Link, e.Pull = l.URL.String(), l.Pull
+	}
+	for i := range cfg.Sites.Accept {
+		e := of(cfg.Sites.Accept[i].Name)
+		e.Routes = cfg.Sites.Accept[i].Routes
+	}
+	if err := certificatesOf(cfg, of); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(entries, func(a, b *siteEntry) int { return strings.Compare(a.Site, b.Site) })
+	return entries, nil
+}
+
+// certificatesOf takes up what the authority has given.
+func certificatesOf(cfg *config.Config, of func(string) *siteEntry) error {
+	if cfg.Sites.CADir == "" {
+		return nil
+	}
+	a, err := enrol.Open(string(cfg.Sites.CADir))
+	if errors.Is(err, enrol.ErrNoAuthority) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	issued, err := a.Issued()
+	if err != nil {
+		return err
+	}
+	for _, is := range issued { // the latest one comes last
+		e := of(is.Site)
+		e.Certificate, e.Revoked = &is.Expires, !is.Revoked.IsZero()
+	}
+	open, err := a.Invites()
+	if err != nil {
+		return err
+	}
+	for _, inv := range open {
+		of(inv.Site).Invited = &inv.Expires
+	}
+	return nil
+}
