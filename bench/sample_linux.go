@@ -1,7 +1,10 @@
 package bench
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,7 +18,13 @@ import (
 const tick = 10 * time.Millisecond
 
 // proc is the Sampler of Linux.
-type proc struct{ fs procfs.FS }
+type proc struct {
+	fs procfs.FS
+	// irqApart: the kernel keeps the time of interrupts out of the processes, so
+	// that the work which the network does for ours belongs to nobody. It is
+	// left out of what the machine does as well.
+	irqApart bool
+}
 
 // NewSampler returns the Sampler of this system.
 func NewSampler() (Sampler, error) {
@@ -23,7 +32,36 @@ func NewSampler() (Sampler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
-	return &proc{fs}, nil
+	return &proc{fs: fs, irqApart: irqApart()}, nil
+}
+
+// irqApart reads how the kernel was built (CONFIG_IRQ_TIME_ACCOUNTING), if it
+// tells. Most that do not are those of distributions, which have it.
+func irqApart() bool {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return true
+	}
+	config, err := os.ReadFile("/boot/config-" + unix.ByteSliceToString(u.Release[:]))
+	if err != nil {
+		if config, err = readGzip("/proc/config.gz"); err != nil {
+			return true
+		}
+	}
+	return bytes.Contains(config, []byte("\nCONFIG_IRQ_TIME_ACCOUNTING=y"))
+}
+
+func readGzip(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
 }
 
 // Process adds up the threads: the CPU time of /proc/PID/stat has steps of 10 ms,
@@ -86,10 +124,13 @@ func (p *proc) Machine() (Load, error) {
 	c := s.CPUTotal
 	seconds := func(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
 	l := Load{
-		Busy:     seconds(c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ),
+		Busy:     seconds(c.User + c.Nice + c.System),
 		Steal:    seconds(c.Steal),
 		Pressure: -1,
 		CPUs:     len(s.CPU),
+	}
+	if !p.irqApart {
+		l.Busy += seconds(c.IRQ + c.SoftIRQ)
 	}
 	if psi, err := p.fs.PSIStatsForResource("cpu"); err == nil && psi.Some != nil {
 		l.Pressure = time.Duration(psi.Some.Total) * time.Microsecond
