@@ -4,7 +4,6 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -74,7 +73,9 @@ func (c *call) denied(d *guard.Denial) error {
 	r := refuse(d.Status, code)
 	r.reason = d
 	if len(d.Challenges) > 0 {
-		r.header = http.Header{"Www-Authenticate": slices.Clone(d.Challenges)}
+		for _, v := range d.Challenges {
+			r.header.Add("Www-Authenticate", v)
+		}
 	}
 	if d.After > 0 {
 		r.with("Retry-After", strconv.Itoa(int(math.Ceil(d.After.Seconds()))))
@@ -120,7 +121,7 @@ func (f *forwarding) client() netip.Addr {
 	if !f.trusted {
 		return client
 	}
-	values := field(f.ex.Header, "X-Forwarded-For")
+	values := f.ex.Header.Values("X-Forwarded-For")
 	for i := len(values) - 1; i >= 0; i-- {
 		rest := values[i]
 		for rest != "" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/proxy/guard"
 	"soapway/soapcodec"
 )
@@ -75,8 +76,8 @@ func TestDenied(t *testing.T) {
 			if r.Status != tt.want || r.Code != tt.code || r.Body != nil {
 				t.Errorf("got %d %s, body %v; want %d %s without a body", r.Status, r.Code, r.Body, tt.want, tt.code)
 			}
-			if tt.header != "" && !slices.Equal(r.Header[tt.header], []string{tt.value}) {
-				t.Errorf("%s: got %q, want %q", tt.header, r.Header[tt.header], tt.value)
+			if tt.header != "" && !slices.Equal(r.Header.Values(tt.header), []string{tt.value}) {
+				t.Errorf("%s: got %q, want %q", tt.header, r.Header.Values(tt.header), tt.value)
 			}
 		})
 	}
@@ -221,7 +222,7 @@ func TestClientBehindProxies(t *testing.T) {
 		{"10.0.0.1", []string{""}, "10.0.0.1"},
 		{"10.0.0.1", []string{strings.Repeat(",", 1000)}, "10.0.0.1"},
 	} {
-		ex := &Exchange{Client: netip.AddrPortFrom(netip.MustParseAddr(tt.peer), 1), Header: http.Header{"X-Forwarded-For": tt.xff}}
+		ex := &Exchange{Client: netip.AddrPortFrom(netip.MustParseAddr(tt.peer), 1), Header: field.Of(http.Header{"X-Forwarded-For": tt.xff})}
 		f := forwarding{table: table, ex: ex, trusted: table.trusts(ex.Client.Addr())}
 		if got := f.client().String(); got != tt.want {
 			t.Errorf("%s %q: got %s, want %s", tt.peer, tt.xff, got, tt.want)

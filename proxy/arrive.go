@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"soapway/internal/field"
 )
 
 // Arrival says that a request has come from another site over a link, and not from a
@@ -59,11 +61,11 @@ func (h *Handler) Arrive(ctx context.Context, ex *Exchange) Arrived {
 	c, reply := h.serveCall(ctx, ex)
 	a := Arrived{Outcome: c.outcome, Before: c.before}
 	if a.Outcome == OutcomeRepeated {
-		a.Kept = first(reply.Header, messageID)
+		a.Kept = reply.Header.Get(messageID)
 	}
 	if reply.Status != http.StatusAccepted {
 		a.Reason = c.whyRefused(reply)
-		a.RetryAfter, _ = strconv.Atoi(first(reply.Header, "Retry-After"))
+		a.RetryAfter, _ = strconv.Atoi(reply.Header.Get("Retry-After"))
 	}
 	if reply.Close != nil {
 		reply.Close()
@@ -92,18 +94,17 @@ const originField = "Gateway-Origin"
 
 // WithoutGateway removes the fields that a site writes anew: all that begin with
 // Gateway-, but that which names the origin of the message.
-func WithoutGateway(h http.Header) {
-	for k := range h {
-		if c := canonical(k); strings.HasPrefix(c, "Gateway-") && c != originField {
-			delete(h, k)
-		}
-	}
+func WithoutGateway(h *field.List) {
+	h.DelFunc(func(f *field.Field) bool {
+		c := canonical(f.Name)
+		return strings.HasPrefix(c, "Gateway-") && c != originField
+	})
 }
 
 // SetOrigin notes which site a message comes from and its id there, unless an earlier
 // site has.
-func SetOrigin(h http.Header, site, id string) {
-	if first(h, originField) == "" {
-		h[originField] = []string{site + "/" + id}
+func SetOrigin(h *field.List, site, id string) {
+	if h.Get(originField) == "" {
+		h.Set(originField, site+"/"+id)
 	}
 }

@@ -3,9 +3,9 @@ package proxy
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/proxy/balance"
 	"soapway/soapcodec"
 )
@@ -199,8 +199,8 @@ func (c *call) request() *Request {
 	}
 	if !c.ex.Framed || !b.bare {
 		req.Header = c.fields()
-		req.Header[messageID] = []string{c.ex.ID}
-		b.addOwn(req.Header)
+		req.Header.Set(messageID, c.ex.ID)
+		b.addOwn(&req.Header)
 	}
 	if b.HostClient {
 		req.Host = c.fwd.host
@@ -210,22 +210,18 @@ func (c *call) request() *Request {
 
 // fields are those that describe the message and its way here, for a node or a
 // store.
-func (c *call) fields() http.Header {
+func (c *call) fields() field.List {
 	h := c.fwd.requestHeader(c.decoded)
 	switch {
 	case c.ex.Framed:
-		framedHeader(h, c.outgoing(), c.action)
+		framedHeader(&h, c.outgoing(), c.action)
 	case c.translated():
-		c.translateFields(h)
+		c.translateFields(&h)
 	case c.recoded:
-		setType(h, soapcodec.WithCharset(c.typ, "utf-8"))
+		setType(&h, soapcodec.WithCharset(c.typ, "utf-8"))
 	}
 	if c.changed || c.decoded {
-		for k := range h {
-			if digest(k) {
-				delete(h, k)
-			}
-		}
+		h.DelFunc(func(f *field.Field) bool { return digest(canonical(f.Name)) })
 	}
 	return h
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 	"soapway/xmlstream"
 )
@@ -59,15 +60,15 @@ func (b *Backend) CheckNode(ctx context.Context, i int) error {
 	defer cancel()
 	path, query, hasQuery := strings.Cut(c.Path, "?")
 	req := &Request{
-		Method: http.MethodGet, Path: path, Query: query, HasQuery: hasQuery, Header: http.Header{"User-Agent": []string{"soapway-health"}},
+		Method: http.MethodGet, Path: path, Query: query, HasQuery: hasQuery, Header: field.List{{Name: "User-Agent", Value: "soapway-health"}},
 		Body:    func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(c.Envelope)), nil },
 		Version: c.Version, Length: int64(len(c.Envelope)), Timeouts: Timeouts{Connect: timeout, Answer: timeout},
 	}
 	if c.Envelope != nil {
 		req.Method = http.MethodPost
-		framedHeader(req.Header, c.Version, "")
+		framedHeader(&req.Header, c.Version, "")
 	}
-	(&backend{Backend: *b}).addOwn(req.Header)
+	(&backend{Backend: *b}).addOwn(&req.Header)
 	resp, err := b.Nodes[i].Send(ctx, req)
 	if err != nil {
 		return err
@@ -97,8 +98,8 @@ func (c *Check) well(resp *Response, body io.Reader) error {
 		}
 		return nil
 	}
-	ct, err := soapcodec.ParseContentType(first(resp.Header, "Content-Type"))
-	if c.Envelope != nil && err == nil && ct.IsSOAP() && first(resp.Header, "Content-Type") != "" {
+	ct, err := soapcodec.ParseContentType(resp.Header.Get("Content-Type"))
+	if c.Envelope != nil && err == nil && ct.IsSOAP() && resp.Header.Get("Content-Type") != "" {
 		if rd, err := xmlstream.NewReader(most, ct.Charset); err == nil {
 			dec := soapcodec.NewDecoder(soapcodec.Options{})
 			dec.Reset(rd)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 )
 
@@ -29,7 +30,7 @@ const retryAfter = "1"
 type refusal struct {
 	status int
 	code   soapcodec.Code
-	header http.Header
+	header field.List
 	reason error // for the log; nil where the status says all
 }
 
@@ -38,10 +39,7 @@ func refuse(status int, code soapcodec.Code) *refusal {
 }
 
 func (r *refusal) with(key, value string) *refusal {
-	if r.header == nil {
-		r.header = http.Header{}
-	}
-	r.header[key] = []string{value}
+	r.header.Set(key, value)
 	return r
 }
 
@@ -225,9 +223,9 @@ func (c *call) fault(f *soapcodec.Fault) *Reply {
 	}
 	buf := newBuffer()
 	buf.b = f.Append(buf.b, v)
-	h := http.Header{"Content-Type": []string{f.ContentType(v)}}
+	h := field.List{{Name: "Content-Type", Value: f.ContentType(v)}}
 	if f.Code == soapcodec.CodeBusy {
-		h["Retry-After"] = []string{retryAfter}
+		h.Add("Retry-After", retryAfter)
 	}
 	return &Reply{
 		Status: f.Status(v), Header: c.stamped(h),
@@ -241,20 +239,16 @@ func (c *call) fault(f *soapcodec.Fault) *Reply {
 // it by its code.
 func (c *call) plain(r *refusal) *Reply {
 	c.code = r.code
-	h := r.header
-	if h == nil {
-		h = http.Header{}
-	}
 	return &Reply{
-		Status: r.status, Header: c.stamped(h), Code: r.code,
+		Status: r.status, Header: c.stamped(r.header), Code: r.code,
 		Version:         soapcodec.FaultVersion(c.version, c.ct.EnvelopeType()),
 		CloseConnection: c.bodyLeft(),
 	}
 }
 
 // stamped adds the id, so that a caller can quote what the log has.
-func (c *call) stamped(h http.Header) http.Header {
-	h[messageID] = []string{c.ex.ID}
+func (c *call) stamped(h field.List) field.List {
+	h.Set(messageID, c.ex.ID)
 	return h
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"sync"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 )
 
@@ -51,10 +51,13 @@ func codingOf(name string) coding {
 
 // contentCoding reads Content-Encoding. Codings are taken one at a time: a list
 // of two is unknown.
-func contentCoding(h http.Header) coding {
+func contentCoding(h field.List) coding {
 	found := codingIdentity
-	for _, v := range field(h, "Content-Encoding") {
-		for part := range strings.SplitSeq(v, ",") {
+	for i := range h {
+		if !h[i].Is("Content-Encoding") {
+			continue
+		}
+		for part := range strings.SplitSeq(h[i].Value, ",") {
 			switch c := codingOf(strings.TrimSpace(part)); {
 			case c == codingIdentity:
 			case c == codingUnknown, found != codingIdentity:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"runtime"
 	"strings"
 	"testing"
@@ -16,6 +15,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+
+	"soapway/internal/field"
 )
 
 // encode applies a coding; "raw" is deflate without the zlib header.
@@ -81,9 +82,9 @@ func TestContentCoding(t *testing.T) {
 		{[]string{"gzip", "br"}, codingUnknown},
 		{[]string{"gzip;q=1"}, codingUnknown},
 	} {
-		h := http.Header{}
-		if c.fields != nil {
-			h["Content-Encoding"] = c.fields
+		h := field.List{}
+		for _, v := range c.fields {
+			h.Add("Content-Encoding", v)
 		}
 		if got := contentCoding(h); got != c.want {
 			t.Errorf("contentCoding(%q): got %v, want %v", c.fields, got, c.want)

@@ -3,12 +3,13 @@ package proxy
 import (
 	"bytes"
 	"io"
-	"maps"
 	"sync"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"soapway/internal/field"
 )
 
 // Compress is the content coding of requests towards HTTP nodes.
@@ -43,18 +44,14 @@ const leastCompressed = 1 << 10
 func (c *call) packed(b *backend, i int, req *Request) (*Request, error) {
 	scheme := b.urls[i].scheme
 	if b.Compress == CompressNone || scheme != "http" && scheme != "https" || req.Length >= 0 && req.Length < leastCompressed ||
-		len(field(req.Header, "Content-Encoding")) > 0 {
+		req.Header.Has("Content-Encoding") {
 		return req, nil
 	}
 	out := *req
 	out.Data = nil
-	out.Header = maps.Clone(req.Header)
-	out.Header["Content-Encoding"] = []string{b.Compress.String()}
-	for k := range out.Header {
-		if digest(canonical(k)) {
-			delete(out.Header, k)
-		}
-	}
+	out.Header = req.Header.Clone()
+	out.Header.Set("Content-Encoding", b.Compress.String())
+	out.Header.DelFunc(func(f *field.Field) bool { return digest(canonical(f.Name)) })
 	if req.Once || req.Length < 0 || req.Length > defaultBuffer {
 		out.Length = -1
 		out.Body = func() (io.ReadCloser, error) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -13,6 +12,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"soapway/internal/field"
 	"soapway/proxy/balance"
 	"soapway/soapcodec"
 )
@@ -186,7 +186,7 @@ func BenchmarkCompress(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				req := &Request{Header: http.Header{}, Length: int64(len(body)), Body: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(body)), nil }}
+				req := &Request{Header: field.List{}, Length: int64(len(body)), Body: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(body)), nil }}
 				if _, err := c.packed(back, 0, req); err != nil {
 					b.Fatal(err)
 				}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 	"soapway/xmlstream"
 )
@@ -115,17 +116,17 @@ func (h *Handler) Deliver(ctx context.Context, m *Stored, try Try) (result Deliv
 // storedRequest is a stored message as nodes get it.
 func (c *call) storedRequest(meta *storedMeta, try Try) *Request {
 	b := c.route.backend
-	h := make(http.Header, len(meta.Header)+4)
+	h := make(field.List, 0, len(meta.Header)+4)
 	for _, f := range meta.Header {
-		h[string(f[0])] = append(h[string(f[0])], string(f[1]))
+		h.Add(string(f[0]), string(f[1]))
 	}
-	h[messageID] = []string{c.ex.ID}
-	h[attemptField] = []string{strconv.Itoa(try.Attempt)}
+	h.Set(messageID, c.ex.ID)
+	h.Set(attemptField, strconv.Itoa(try.Attempt))
 	if try.PossibleDuplicate {
-		h[duplicateField] = []string{"true"}
+		h.Set(duplicateField, "true")
 	}
-	b.addOwn(h)
-	c.ct, _ = soapcodec.ParseContentType(first(h, "Content-Type")) // one that cannot be read is that of no package
+	b.addOwn(&h)
+	c.ct, _ = soapcodec.ParseContentType(h.Get("Content-Type")) // one that cannot be read is that of no package
 	req := &Request{
 		Multipart: c.ct.IsMultipart(),
 		ID:        c.ex.ID, Method: c.ex.Method, Query: string(meta.Query), HasQuery: meta.HasQuery,
@@ -190,7 +191,7 @@ func (c *call) takeAnswer(resp *Response, node int, m *Stored, meta *storedMeta,
 		r = DeliveryResult{Verdict: VerdictDead, Maybe: true, Status: a.status, Reason: "the answer can not be kept or sent on: " + oneLine(err.Error())}
 	}
 	if r.Verdict != VerdictDelivered && len(keep.b) > 0 {
-		r.Reply, r.ReplyType = keep.b[:min(len(keep.b), keptReply)], first(resp.Header, "Content-Type")
+		r.Reply, r.ReplyType = keep.b[:min(len(keep.b), keptReply)], resp.Header.Get("Content-Type")
 	}
 	return r
 }
@@ -229,7 +230,7 @@ func (c *call) readAnswer(resp *Response, a *answerFacts, keep *keeper) error {
 	if keep.most > keptReply {
 		lim.MaxMessage = min(lim.MaxMessage, int64(keep.most))
 	}
-	ct, err := soapcodec.ParseContentType(first(resp.Header, "Content-Type"))
+	ct, err := soapcodec.ParseContentType(resp.Header.Get("Content-Type"))
 	coding := contentCoding(resp.Header)
 	if resp.Framed {
 		ct, err, coding = soapcodec.ContentType{}, nil, codingIdentity

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"soapway/internal/field"
 	"soapway/proxy"
 )
 
@@ -16,7 +17,7 @@ type quote struct{}
 func (quote) Send(context.Context, *proxy.Request) (*proxy.Response, error) {
 	const answer = `<e:Envelope xmlns:e="http://schemas.xmlsoap.org/soap/envelope/"><e:Body><price>7</price></e:Body></e:Envelope>`
 	return &proxy.Response{
-		Status: 200, Header: http.Header{"Content-Type": {"text/xml"}},
+		Status: 200, Header: field.Of(http.Header{"Content-Type": {"text/xml"}}),
 		Body: io.NopCloser(strings.NewReader(answer)), Length: int64(len(answer)),
 	}, nil
 }
@@ -42,7 +43,7 @@ func Example() {
 	} {
 		reply := h.Serve(context.Background(), &proxy.Exchange{
 			Method: "POST", Target: "/quotes", Host: "gateway.test",
-			Header: http.Header{"Content-Type": {"text/xml"}},
+			Header: field.Of(http.Header{"Content-Type": {"text/xml"}}),
 			Body:   strings.NewReader(body), Length: int64(len(body)),
 		})
 		fmt.Printf("%d %q\n", reply.Status, reply.Code)

@@ -3,10 +3,10 @@ package proxy
 import (
 	"context"
 	"io"
-	"net/http"
 	"net/netip"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/proxy/guard"
 	"soapway/soapcodec"
 )
@@ -46,9 +46,9 @@ type Exchange struct {
 	// Host is the Host field, or :authority.
 	Host string
 
-	// Header has the fields as received, hop-by-hop fields included; nil for
-	// framed requests.
-	Header http.Header
+	// Header has the fields as received, hop-by-hop fields included, their names
+	// in canonical form (net/textproto); nil for framed requests.
+	Header field.List
 
 	// Body is never nil. A body that is shorter than its length ends in
 	// io.ErrUnexpectedEOF.
@@ -80,8 +80,9 @@ type Reply struct {
 	Status int
 
 	// Header has the end-to-end fields, Content-Type and Content-Encoding
-	// included; never Content-Length, Connection or Transfer-Encoding.
-	Header http.Header
+	// included; never Content-Length, Connection or Transfer-Encoding. HTTP/1.1
+	// writes them in this order.
+	Header field.List
 
 	// Body is nil when there is none. A read error other than io.EOF after the
 	// head was written means: cut the client's connection.

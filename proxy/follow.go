@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 	"soapway/xmlstream"
 )
@@ -137,13 +138,13 @@ func (c *call) followReply(id string, k *KeptReply) (*Reply, error) {
 func (c *call) followed(id string, status int) *Reply {
 	c.outcome = OutcomeFollowed
 	return &Reply{
-		Status: status, Header: http.Header{messageID: {id}, "Cache-Control": {"no-store"}},
+		Status: status, Header: field.List{{Name: messageID, Value: id}, {Name: "Cache-Control", Value: "no-store"}},
 		Version: c.version, CloseConnection: c.bodyLeft(),
 	}
 }
 
 func (c *call) withReply(r *Reply, meta *replyMeta, body []byte) *Reply {
-	r.Header["Content-Type"] = []string{string(meta.Type)}
+	r.Header.Set("Content-Type", string(meta.Type))
 	r.Version = soapVersion(meta.SOAP)
 	r.Body, r.Length = bytes.NewReader(body), int64(len(body))
 	return r
@@ -156,9 +157,9 @@ func (c *call) repeatReply(id string, k *KeptReply) (*Reply, error) {
 	if err != nil || meta.Type == "" {
 		return nil, err
 	}
-	r := &Reply{Status: http.StatusOK, Header: http.Header{}, CloseConnection: c.bodyLeft()}
+	r := &Reply{Status: http.StatusOK, CloseConnection: c.bodyLeft()}
 	if !c.ex.Framed {
-		r.Header[messageID] = []string{id}
+		r.Header.Set(messageID, id)
 		return c.withReply(r, meta, k.Body), nil
 	}
 	// A frame has no media type: the envelope alone, in UTF-8.
@@ -171,7 +172,7 @@ func (c *call) repeatReply(id string, k *KeptReply) (*Reply, error) {
 		return nil, err
 	}
 	c.withReply(r, meta, doc)
-	r.Header = http.Header{}
+	r.Header = nil
 	return r, nil
 }
 
@@ -199,7 +200,7 @@ func (c *call) keepAnswer(resp *Response, node int, facts *answerFacts, body []b
 // inVersion returns an answer that has passed its checks, and its media type, in
 // version to, if the route translates.
 func (c *call) inVersion(to soapcodec.Version, resp *Response, node int, from soapcodec.Version, body []byte) (typ string, out []byte, err error) {
-	typ = first(resp.Header, "Content-Type")
+	typ = resp.Header.Get("Content-Type")
 	ct, err := soapcodec.ParseContentType(typ)
 	if resp.Framed {
 		ct, err, typ = soapcodec.ContentType{}, nil, ""
@@ -230,5 +231,5 @@ func (c *call) inVersion(to soapcodec.Version, resp *Response, node int, from so
 	if _, err := b.ReadFrom(r.Body); err != nil {
 		return "", nil, err
 	}
-	return first(r.Header, "Content-Type"), b.Bytes(), nil
+	return r.Header.Get("Content-Type"), b.Bytes(), nil
 }

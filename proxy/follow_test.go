@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/proxy/guard"
 	"soapway/soapcodec"
 )
@@ -150,7 +151,7 @@ func TestFateOf(t *testing.T) {
 	soon, over := time.Now().Add(time.Hour), time.Now().Add(-time.Second)
 	const key = "first-key"
 	// Who keyed's key is.
-	name, _, denial := keyed(t, guard.Options{}, key).Enter(&guard.Caller{Header: http.Header{"X-Key": {key}}})
+	name, _, denial := keyed(t, guard.Options{}, key).Enter(&guard.Caller{Header: field.Of(http.Header{"X-Key": {key}})})
 	if denial != nil || name == "" {
 		t.Fatalf("the key is nobody's: %v", denial)
 	}

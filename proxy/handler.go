@@ -207,7 +207,7 @@ func (c *call) begin() {
 
 // aim takes the target apart and finds the routes that the head allows.
 func (c *call) aim() error {
-	c.typ = first(c.ex.Header, "Content-Type")
+	c.typ = c.ex.Header.Get("Content-Type")
 	if name := c.ex.Route; name != "" {
 		r := c.t.byName[name]
 		if r == nil {
@@ -276,7 +276,7 @@ func (c *call) admit() (way func(*call) (*Reply, error), err error) {
 func (c *call) checkHead() error {
 	if !c.ex.Framed {
 		ct, err := soapcodec.ParseContentType(c.typ)
-		if err != nil || !ct.IsSOAP() && !ct.IsPackage() || len(field(c.ex.Header, "Content-Type")) > 1 {
+		if err != nil || !ct.IsSOAP() && !ct.IsPackage() || c.ex.Header.Count("Content-Type") > 1 {
 			return refuse(statusMediaType, "")
 		}
 		c.ct = ct

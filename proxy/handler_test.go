@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 )
 
@@ -303,14 +304,14 @@ func TestPassThrough(t *testing.T) {
 		}
 	}
 	// HEAD has no body and keeps the length.
-	n.answer = always(&Response{Status: 200, Header: http.Header{}, Length: 77}, nil)
+	n.answer = always(&Response{Status: 200, Header: field.List{}, Length: 77}, nil)
 	ex := exchange("", "")
 	ex.Method, ex.Target = "HEAD", "/web/x?wsdl"
 	if g := serve(t, h, ex); g.Status != 200 || g.Body != nil || g.Length != 77 {
 		t.Errorf("HEAD: got %+v", g.Reply)
 	}
 	// An error in the middle cuts the caller.
-	n.answer = always(&Response{Status: 200, Header: http.Header{}, Length: -1, Body: io.NopCloser(&chunks{parts: [][]byte{[]byte("ab")}, err: io.ErrUnexpectedEOF})}, nil)
+	n.answer = always(&Response{Status: 200, Header: field.List{}, Length: -1, Body: io.NopCloser(&chunks{parts: [][]byte{[]byte("ab")}, err: io.ErrUnexpectedEOF})}, nil)
 	ex = exchange("", "")
 	ex.Method, ex.Target = "GET", "/web/x?wsdl"
 	if g := serve(t, h, ex); g.body != "ab" || !errors.Is(g.err, io.ErrUnexpectedEOF) {
@@ -327,7 +328,7 @@ func TestPassThrough(t *testing.T) {
 
 func TestEmptyPost(t *testing.T) {
 	n := newNode("http://node.test/acs")
-	n.answer = always(&Response{Status: 204, Header: http.Header{"Set-Cookie": {"a=b"}}}, nil)
+	n.answer = always(&Response{Status: 204, Header: field.Of(http.Header{"Set-Cookie": {"a=b"}})}, nil)
 	ex := exchange("", "", "Cookie", "c=d")
 	g := serve(t, one(t, Route{EmptyPost: true}, n), ex)
 	if g.Status != 204 || g.Body != nil || g.Header.Get("Set-Cookie") != "a=b" {
@@ -345,7 +346,7 @@ func TestTrustedProxy(t *testing.T) {
 		Routes:         []Route{{Name: "r", Match: Match{Path: "/depot"}, Backend: &Backend{Nodes: []Node{n}}}},
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
 	}), Options{})
-	location := func(client string) (string, http.Header) {
+	location := func(client string) (string, field.List) {
 		n.answer = always(respond(307, "", "", "Location", "http://node.test/svc?x"), nil)
 		ex := exchange("text/xml", env11, "X-Forwarded-Proto", "https", "X-Forwarded-Host", "pub.test", "Gateway-Attempt", "3")
 		ex.Client = netip.MustParseAddrPort(client)

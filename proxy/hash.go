@@ -1,10 +1,10 @@
 package proxy
 
 import (
-	"net/http"
 	"net/netip"
 	"strings"
 
+	"soapway/internal/field"
 	"soapway/proxy/balance"
 )
 
@@ -34,9 +34,9 @@ func (c *call) hashKey(req *Request) (key uint64, ok bool) {
 	text := ""
 	switch by.Kind {
 	case HashCookie:
-		text = cookie(field(req.Header, "Cookie"), by.Name)
+		text = cookie(req.Header.Values("Cookie"), by.Name)
 	case HashHeader:
-		text = strings.Join(field(req.Header, by.Name), ",")
+		text = strings.Join(req.Header.Values(by.Name), ",")
 	case HashClient:
 		text = c.t.caller(req.Header)
 	case HashKey:
@@ -60,7 +60,7 @@ func (c *call) bind(i int, resp *Response) {
 	if !ok {
 		return
 	}
-	for _, line := range field(resp.Header, "Set-Cookie") {
+	for _, line := range resp.Header.Values("Set-Cookie") {
 		pair, _, _ := strings.Cut(line, ";")
 		name, value, _ := strings.Cut(pair, "=")
 		if value = strings.TrimSpace(value); strings.TrimSpace(name) == b.HashBy.Name && value != "" {
@@ -85,9 +85,9 @@ func cookie(lines []string, name string) string {
 // caller is the address of who sent a message, from the X-Forwarded-For field
 // that nodes get: the last one that is not a trusted proxy's, or the first if
 // all are.
-func (t *Table) caller(h http.Header) string {
+func (t *Table) caller(h field.List) string {
 	who := ""
-	rest := strings.Join(h["X-Forwarded-For"], ",")
+	rest := strings.Join(h.Values("X-Forwarded-For"), ",")
 	for more := true; more; {
 		i := strings.LastIndexByte(rest, ',')
 		entry := strings.TrimSpace(rest[i+1:])

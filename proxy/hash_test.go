@@ -55,15 +55,19 @@ func TestHashBy(t *testing.T) {
 			"cookie",
 			HashBy{Kind: HashCookie, Name: "sid"},
 			func(ex *Exchange, i int) {
-				ex.Header["Cookie"] = []string{"xsid=1; a=b", fmt.Sprintf(" sid = k%d; sid=other", i)}
+				ex.Header.Set("Cookie", "xsid=1; a=b")
+				ex.Header.Add("Cookie", fmt.Sprintf(" sid = k%d; sid=other", i))
 			},
-			func(ex *Exchange) { ex.Header["Cookie"] = []string{"SID=1; sid=; xsid=1"} },
+			func(ex *Exchange) { ex.Header.Set("Cookie", "SID=1; sid=; xsid=1") },
 		},
 		{
 			"header",
 			HashBy{Kind: HashHeader, Name: "X-Customer"},
-			func(ex *Exchange, i int) { ex.Header["x-customer"] = []string{fmt.Sprint(i), "0"} },
-			func(ex *Exchange) { delete(ex.Header, "x-customer") },
+			func(ex *Exchange, i int) {
+				ex.Header.Set("x-customer", fmt.Sprint(i))
+				ex.Header.Add("x-customer", "0")
+			},
+			func(ex *Exchange) { ex.Header.Del("x-customer") },
 		},
 		{
 			"client",

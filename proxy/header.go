@@ -1,12 +1,12 @@
 package proxy
 
 import (
-	"net/http"
 	"net/textproto"
 	"slices"
 	"strconv"
 	"strings"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 )
 
@@ -29,27 +29,6 @@ func canonical(name string) string {
 // messageID is the field that carries Exchange.ID to the backend, and to the
 // caller with an answer that the gateway made.
 const messageID = "Gateway-Message-Id"
-
-// field returns the values of a field by its canonical name, whatever its
-// spelling in h.
-func field(h http.Header, canonical string) []string {
-	if v, ok := h[canonical]; ok {
-		return v
-	}
-	for k, v := range h {
-		if len(k) == len(canonical) && strings.EqualFold(k, canonical) {
-			return v
-		}
-	}
-	return nil
-}
-
-func first(h http.Header, canonical string) string {
-	if v := field(h, canonical); len(v) > 0 {
-		return v[0]
-	}
-	return ""
-}
 
 // hopByHop reports whether a field, by its canonical name, is for one
 // connection only (RFC 9110 §7.6.1, and its predecessors), or is one that
@@ -76,10 +55,13 @@ func Protected(key string) bool {
 }
 
 // named returns the canonical names of the fields that Connection lists.
-func named(h http.Header) []string {
+func named(h field.List) []string {
 	var names []string
-	for _, v := range field(h, "Connection") {
-		for part := range strings.SplitSeq(v, ",") {
+	for i := range h {
+		if !h[i].Is("Connection") {
+			continue
+		}
+		for part := range strings.SplitSeq(h[i].Value, ",") {
 			if part = strings.TrimSpace(part); part != "" && isToken(part) {
 				names = append(names, textproto.CanonicalMIMEHeaderKey(part))
 			}
@@ -98,10 +80,8 @@ func headBytes(ex *Exchange) int64 {
 	if ex.Host != "" { // is not among the fields
 		n += len("Host: \r\n") + len(ex.Host)
 	}
-	for k, vv := range ex.Header {
-		for _, v := range vv {
-			n += len(k) + len(v) + len(": \r\n")
-		}
+	for i := range ex.Header {
+		n += len(ex.Header[i].Name) + len(ex.Header[i].Value) + len(": \r\n")
 	}
 	return int64(n)
 }
@@ -117,34 +97,42 @@ type forwarding struct {
 
 // requestHeader makes the end-to-end fields of a request (SPEC.md §3.8), but for
 // the id and the backend's own. With decoded, the content coding was removed.
-func (f *forwarding) requestHeader(decoded bool) http.Header {
+func (f *forwarding) requestHeader(decoded bool) field.List {
 	in := f.ex.Header
-	out := make(http.Header, len(in)+8)
+	out := make(field.List, 0, len(in)+ownFields)
 	drop := named(in)
-	for k, vv := range in {
-		key := canonical(k)
+	accepts := false
+	for _, line := range in {
+		key := canonical(line.Name)
 		switch {
 		case hopByHop(key), key == "Expect":
 			continue
-		case slices.Contains(drop, key) && !Protected(key):
+		case len(drop) > 0 && slices.Contains(drop, key) && !Protected(key):
 			continue
 		case !f.trusted && forProxies(key):
 			continue
 		case key == "Via", forProxies(key):
-			k = key // so that what is extended below is one field
+			line.Name = key // so that what is extended below is one field
 		case key == soapActionKey:
-			k = soapActionName
+			line.Name = soapActionName
 		case key == "Accept-Encoding":
-			out[key] = []string{acceptable(vv)}
-			continue
+			if accepts {
+				continue
+			}
+			accepts = true
+			line = field.Field{Name: key, Value: acceptable(in.Values(key))}
 		case decoded && (key == "Content-Encoding" || digest(key)):
 			continue
 		}
-		add(out, k, vv)
+		out = append(out, line)
 	}
-	f.addTrace(out)
+	f.addTrace(&out)
 	return out
 }
+
+// ownFields is how many fields the gateway adds to those of a caller at most,
+// but for the backend's own.
+const ownFields = 8
 
 // forProxies reports whether a field, by its canonical name, is one that only a
 // trusted proxy may set.
@@ -161,14 +149,12 @@ func forProxies(key string) bool {
 func hyphened(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
 // addOwn sets the backend's own fields in place of the caller's.
-func (b *backend) addOwn(h http.Header) {
+func (b *backend) addOwn(h *field.List) {
 	for k, v := range b.Headers {
-		for old := range h {
-			if len(old) == len(k) && strings.EqualFold(hyphened(old), hyphened(k)) {
-				delete(h, old)
-			}
-		}
-		h[k] = []string{v}
+		h.DelFunc(func(f *field.Field) bool {
+			return len(f.Name) == len(k) && strings.EqualFold(hyphened(f.Name), hyphened(k))
+		})
+		h.Add(k, v)
 	}
 }
 
@@ -179,84 +165,54 @@ func digest(key string) bool {
 }
 
 // addTrace appends Via and extends or makes the X-Forwarded fields and
-// Forwarded (RFC 7239). Every message pays for it, so what it adds shares few
-// allocations; nobody changes the values of a field in place.
-func (f *forwarding) addTrace(out http.Header) {
-	if out["Via"] == nil {
-		out["Via"] = f.table.viaField
-	} else {
-		appendTo(out, "Via", f.table.via)
+// Forwarded (RFC 7239).
+func (f *forwarding) addTrace(out *field.List) {
+	set := out.Add
+	if f.trusted {
+		set = out.Extend // there may be such fields
 	}
-	own := make([]string, 0, 3) // values of fields that have one
-	set := func(key, element string) {
-		if out[key] != nil {
-			appendTo(out, key, element)
-			return
-		}
-		own = append(own, element)
-		out[key] = own[len(own)-1 : len(own) : len(own)]
-	}
-
+	f.addVia(out)
 	var buf [192]byte
 	fwd := append(buf[:0], "for="...)
+	client := span{}
 	if a := f.ex.Client.Addr(); a.IsValid() {
 		a = a.Unmap().WithZone("")
 		if a.Is6() {
 			fwd = append(fwd, `"[`...)
 		}
-		start := len(fwd)
+		client.start = len(fwd)
 		fwd = a.AppendTo(fwd)
-		client := string(fwd[start:])
+		client.end = len(fwd)
 		if a.Is6() {
 			fwd = append(fwd, `]"`...)
 		}
-		set("X-Forwarded-For", client)
 	} else {
 		fwd = append(fwd, "unknown"...)
 	}
 	if f.host != "" {
-		if _, ok := out["X-Forwarded-Host"]; !ok {
-			set("X-Forwarded-Host", f.host)
-		}
 		fwd = append(append(fwd, ";host="...), quoteToken(f.host)...)
 	}
 	if f.scheme != "" {
-		if _, ok := out["X-Forwarded-Proto"]; !ok {
-			out["X-Forwarded-Proto"] = schemeFields[f.scheme]
-		}
 		fwd = append(append(fwd, ";proto="...), f.scheme...)
 	}
-	set("Forwarded", string(fwd))
-}
-
-// schemeFields are the values of X-Forwarded-Proto.
-var schemeFields = map[string][]string{"http": {"http"}, "https": {"https"}}
-
-// add shares the values with the field they came in, which nobody changes: an
-// append to them copies.
-func add(h http.Header, key string, values []string) {
-	if old, ok := h[key]; ok {
-		values = append(old, values...)
+	text := string(fwd)
+	if client.end > 0 {
+		set("X-Forwarded-For", text[client.start:client.end])
 	}
-	h[key] = values[:len(values):len(values)]
+	if f.host != "" && !(f.trusted && out.Has("X-Forwarded-Host")) {
+		out.Add("X-Forwarded-Host", f.host)
+	}
+	if f.scheme != "" && !(f.trusted && out.Has("X-Forwarded-Proto")) {
+		out.Add("X-Forwarded-Proto", f.scheme)
+	}
+	set("Forwarded", text)
 }
 
-// appendTo adds an element to a list field, on one line.
-func appendTo(h http.Header, key, element string) {
-	old := h[key]
-	switch len(old) {
-	case 0:
-		h[key] = []string{element}
-	case 1:
-		if old[0] == "" {
-			h[key] = []string{element}
-			return
-		}
-		h[key] = []string{old[0] + ", " + element}
-	default:
-		h[key] = []string{strings.Join(old, ", ") + ", " + element}
-	}
-}
+// span is a part of a text.
+type span struct{ start, end int }
+
+// addVia appends to Via, or makes it.
+func (f *forwarding) addVia(h *field.List) { h.Extend("Via", f.table.via) }
 
 // quoteToken writes s as a token if it is one, else as a quoted-string.
 func quoteToken(s string) string {
@@ -293,50 +249,39 @@ func acceptable(values []string) string {
 }
 
 // replyHeader makes the end-to-end fields of a reply from those of a response.
-func (f *forwarding) replyHeader(in http.Header) http.Header {
-	out := make(http.Header, len(in)+1)
+func (f *forwarding) replyHeader(in field.List) field.List {
+	out := make(field.List, 0, len(in)+2)
 	drop := named(in)
-	for k, vv := range in {
-		key := canonical(k)
-		if hopByHop(key) || slices.Contains(drop, key) && !Protected(key) {
+	for _, line := range in {
+		key := canonical(line.Name)
+		if hopByHop(key) || len(drop) > 0 && slices.Contains(drop, key) && !Protected(key) {
 			continue
 		}
 		if key == "Via" {
-			k = key
+			line.Name = key
 		}
-		add(out, k, vv)
+		out = append(out, line)
 	}
-	if out["Via"] == nil {
-		out["Via"] = f.table.viaField
-	} else {
-		appendTo(out, "Via", f.table.via)
-	}
+	f.addVia(&out)
 	return out
 }
 
-// setType sets Content-Type, whatever the spelling it has in h.
-func setType(h http.Header, value string) {
-	for k := range h {
-		if k != "Content-Type" && strings.EqualFold(k, "Content-Type") {
-			delete(h, k)
-		}
-	}
-	h["Content-Type"] = []string{value}
-}
+// setType sets Content-Type.
+func setType(h *field.List, value string) { h.Set("Content-Type", value) }
 
 // framedHeader makes the fields of a message that came without any (SPEC.md §3,
 // "Framed → HTTP").
-func framedHeader(out http.Header, v soapcodec.Version, action string) {
+func framedHeader(out *field.List, v soapcodec.Version, action string) {
 	ct := v.MediaType() + "; charset=utf-8"
 	switch v {
 	case soapcodec.V11:
-		out[soapActionName] = []string{`"` + headerSafe(action) + `"`}
+		out.Set(soapActionName, `"`+headerSafe(action)+`"`)
 	case soapcodec.V12:
 		if action != "" {
 			ct += `; action="` + headerSafe(action) + `"`
 		}
 	}
-	out["Content-Type"] = []string{ct}
+	out.Set("Content-Type", ct)
 }
 
 // headerSafe makes an action fit between double quotes in a field: an action is

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 )
 
@@ -168,7 +169,7 @@ func TestReplyOfNothing(t *testing.T) {
 	n := newNode("http://node.test/svc")
 	n.answer = always(&Response{
 		Status: 200, Length: -1, Body: io.NopCloser(src),
-		Header: http.Header{"Content-Type": {"text/xml"}, "Content-Encoding": {"gzip"}},
+		Header: field.Of(http.Header{"Content-Type": {"text/xml"}, "Content-Encoding": {"gzip"}}),
 	}, nil)
 	g := serve(t, one(t, Route{Limits: Limits{Buffer: 64 << 10}}, n), exchange("text/xml", env11))
 	if g.Code != soapcodec.CodeReplyTooLarge {

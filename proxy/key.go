@@ -72,7 +72,7 @@ func (p *keyPlace) value(c *call) (string, error) {
 	case KeyRoute:
 		return "route", nil
 	case KeyHTTP:
-		v := joined(field(c.ex.Header, p.field))
+		v := joined(c.ex.Header.Values(p.field))
 		if len(v) > soapcodec.MaxKey {
 			return "", &soapcodec.Fault{
 				Code: soapcodec.CodeLimit, Reason: fmt.Sprintf("The field %s, which is the key of the message, has more than %d octets.", p.field, soapcodec.MaxKey),

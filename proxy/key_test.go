@@ -34,7 +34,8 @@ func TestLane(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &shelf{}
 			ex := exchange("text/xml", doc, "SOAPAction", `""`, "X-Customer", " 7 ")
-			ex.Header["X-Twice"] = []string{"1", "2"}
+			ex.Header.Add("X-Twice", "1")
+			ex.Header.Add("X-Twice", "2")
 			if g := serve(t, storing(t, s, Route{OrderBy: tt.key}), ex); g.Status != 202 {
 				t.Fatalf("not stored: %d %s", g.Status, g.body)
 			}

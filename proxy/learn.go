@@ -247,7 +247,7 @@ func (c *call) described() *wsdl.Operation {
 	if s == nil {
 		return nil
 	}
-	soapAction, _ := soapcodec.ParseSOAPAction(field(c.ex.Header, soapActionKey))
+	soapAction, _ := soapcodec.ParseSOAPAction(c.ex.Header.Values(soapActionKey))
 	op, _ := s.Operation(c.child, soapAction, c.ct.Action, c.action)
 	return op
 }

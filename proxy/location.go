@@ -6,12 +6,13 @@ import "strings"
 type nodeURL struct {
 	scheme, authority, path string
 	framed                  bool
+	inside                  bool // a node in this process
 }
 
 func parseNodeURL(name string) nodeURL {
 	scheme, rest, ok := strings.Cut(name, "://")
 	if !ok {
-		return nodeURL{}
+		return nodeURL{inside: strings.HasPrefix(name, "builtin:")}
 	}
 	u := nodeURL{scheme: strings.ToLower(scheme)}
 	u.framed = strings.HasPrefix(u.scheme, "framed")

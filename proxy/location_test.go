@@ -90,3 +90,28 @@ func TestRest(t *testing.T) {
 		}
 	}
 }
+
+// TestNodeKinds: what is left out for nodes that nothing is sent to as HTTP is left
+// out for no other, a link to another site among them.
+func TestNodeKinds(t *testing.T) {
+	for _, c := range []struct {
+		nodes        []string
+		inside, bare bool
+	}{
+		{[]string{"builtin:echo"}, true, true},
+		{[]string{"framed://a:1", "framed+tls://a:2"}, false, true},
+		{[]string{"framed://a:1", "builtin:echo"}, false, true},
+		{[]string{"framed://a:1", "http://a/"}, false, false},
+		{[]string{"https://a/"}, false, false},
+		{[]string{"site:hq/orders"}, false, false},
+		{[]string{"builtin:echo", "site:hq/orders"}, false, false},
+	} {
+		b := &Backend{Name: "b"}
+		for _, name := range c.nodes {
+			b.Nodes = append(b.Nodes, newNode(name))
+		}
+		if got := compileBackend(b); got.inside != c.inside || got.bare != c.bare {
+			t.Errorf("%v: got inside %v, bare %v, want %v, %v", c.nodes, got.inside, got.bare, c.inside, c.bare)
+		}
+	}
+}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 )
 
@@ -43,7 +43,7 @@ type Request struct {
 	// Header has the complete end-to-end fields, SOAPAction under that
 	// spelling. HTTP nodes write them; framed nodes ignore them. It is nil where
 	// the message came in a frame and no node of the backend speaks HTTP.
-	Header http.Header
+	Header field.List
 
 	// Body opens a fresh reader for each try. It may be called again after the
 	// reader before was closed; a streaming body can be opened until its first
@@ -96,7 +96,7 @@ type Response struct {
 	Status int
 
 	// Header has the end-to-end fields; hop-by-hop fields are removed already.
-	Header http.Header
+	Header field.List
 
 	// Body has the transfer coding removed and the content coding as sent. A
 	// cut reply ends in an error other than io.EOF, and one that stalls longer

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
 	"testing"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 )
 
@@ -86,7 +86,7 @@ func (n *node) last(t *testing.T) sent {
 }
 
 func respond(status int, typ, body string, fields ...string) *Response {
-	h := http.Header{}
+	h := field.List{}
 	if typ != "" {
 		h.Set("Content-Type", typ)
 	}
@@ -125,7 +125,7 @@ func one(t testing.TB, r Route, nodes ...Node) *Handler {
 
 // exchange builds a POST; change it before it is served.
 func exchange(typ, body string, fields ...string) *Exchange {
-	h := http.Header{}
+	h := field.List{}
 	if typ != "" {
 		h.Set("Content-Type", typ)
 	}
@@ -243,4 +243,4 @@ func textLog(w io.Writer) *slog.Logger {
 }
 
 // spelled returns a field under exactly this spelling.
-func spelled(h http.Header, name string) []string { return h[name] }
+func spelled(h field.List, name string) []string { return h.HTTP()[name] }

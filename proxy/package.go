@@ -260,10 +260,10 @@ func (a *answer) translatePackage(prefix []byte) (*Reply, error) {
 	}
 	r := a.good(f)
 	if f.Version == a.version {
-		dropForms(r.Header)
+		dropForms(&r.Header)
 	} else {
 		a.translateReply(r, f)
-		setType(r.Header, soapcodec.TranslatePackage(first(a.resp.Header, "Content-Type"), a.version, ""))
+		setType(&r.Header, soapcodec.TranslatePackage(a.resp.Header.Get("Content-Type"), a.version, ""))
 	}
 	return a.passed(r, p)
 }

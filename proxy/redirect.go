@@ -69,7 +69,7 @@ func (b *backend) redirected(req *Request, resp *Response, node int) (to *url.UR
 	if resp.Framed || resp.Status != http.StatusTemporaryRedirect && resp.Status != http.StatusPermanentRedirect {
 		return nil, 0, false
 	}
-	places := field(resp.Header, "Location")
+	places := resp.Header.Values("Location")
 	if len(places) != 1 || places[0] == "" {
 		return nil, 0, false
 	}

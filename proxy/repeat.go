@@ -85,7 +85,7 @@ func (c *call) identify(f *soapcodec.Facts, content func() ([sha256.Size]byte, e
 		source, id = "wsa:MessageID", f.MessageID
 	default:
 		source = idempotencyKey
-		id = joined(field(c.ex.Header, idempotencyKey))
+		id = joined(c.ex.Header.Values(idempotencyKey))
 	}
 	if err != nil || id == "" {
 		return err

@@ -64,7 +64,7 @@ func TestIdentify(t *testing.T) {
 		h := NewHandler(table, Options{Enqueuer: shelf})
 		ex := exchange("application/soap+xml", repeating(s.ids, s.header, s.tag, s.body))
 		if s.field != "" {
-			ex.Header["idempotency-key"] = []string{s.field}
+			ex.Header.Set("idempotency-key", s.field)
 		}
 		if g := serve(t, h, ex); g.Status != 202 {
 			t.Fatalf("not stored: %d %s", g.Status, g.body)

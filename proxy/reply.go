@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 	"soapway/xmlstream"
 )
@@ -23,7 +24,7 @@ func (c *call) reply(resp *Response, node int) (*Reply, error) {
 	if resp.Length > c.route.replyLimits.MaxMessage {
 		return nil, &backendError{soapcodec.CodeReplyTooLarge, errTooLarge}
 	}
-	typ := first(resp.Header, "Content-Type")
+	typ := resp.Header.Get("Content-Type")
 	ct, err := soapcodec.ParseContentType(typ)
 	coding := contentCoding(resp.Header)
 	if resp.Framed {
@@ -71,7 +72,7 @@ func (c *call) emptyReply(resp *Response, node int) (*Reply, error) {
 		if resp.Status >= 300 {
 			return nil, &backendError{soapcodec.CodeBackendNotSOAP, errEmpty}
 		}
-		return &Reply{Status: http.StatusAccepted, Header: http.Header{}, Version: c.version, CloseConnection: c.bodyLeft()}, nil
+		return &Reply{Status: http.StatusAccepted, Version: c.version, CloseConnection: c.bodyLeft()}, nil
 	}
 	r := &Reply{Status: resp.Status, Header: c.replyHeader(resp, node), Version: c.version, CloseConnection: c.bodyLeft()}
 	if c.ex.Method == "HEAD" {
@@ -91,19 +92,18 @@ func (c *call) notSOAP(resp *Response, node int, why error) (*Reply, error) {
 	if c.ex.Framed || resp.Framed || resp.Status < 300 || resp.Status >= 500 {
 		return nil, failed
 	}
-	h := http.Header{}
+	var h field.List
 	if resp.Status < 400 {
 		h = c.replyHeader(resp, node)
-		for k := range h {
-			if lower := strings.ToLower(k); strings.HasPrefix(lower, "content-") || lower == "etag" || lower == "last-modified" {
-				delete(h, k)
-			}
-		}
+		h.DelFunc(func(f *field.Field) bool {
+			lower := strings.ToLower(f.Name)
+			return strings.HasPrefix(lower, "content-") || lower == "etag" || lower == "last-modified"
+		})
 		c.outcome = OutcomeAnswered
 	} else {
 		for _, k := range []string{"Www-Authenticate", "Retry-After", "Allow"} {
-			if v := field(resp.Header, k); len(v) > 0 {
-				h[k] = v
+			for _, v := range resp.Header.Values(k) {
+				h.Add(k, v)
 			}
 		}
 		c.outcome, c.code, c.logged = OutcomeFailed, soapcodec.CodeBackendNotSOAP, failed
@@ -115,14 +115,10 @@ func (c *call) notSOAP(resp *Response, node int, why error) (*Reply, error) {
 }
 
 // replyHeader makes the caller's fields.
-func (c *call) replyHeader(resp *Response, node int) http.Header {
+func (c *call) replyHeader(resp *Response, node int) field.List {
 	h := c.stamped(c.fwd.replyHeader(resp.Header))
-	if l := first(h, "Location"); l != "" {
-		for k := range h {
-			if strings.EqualFold(k, "Location") {
-				h[k] = []string{c.route.mapLocation(l, c.publicBase(), c.route.backend.urls[node])}
-			}
-		}
+	if l := h.Get("Location"); l != "" {
+		h.Set("Location", c.route.mapLocation(l, c.publicBase(), c.route.backend.urls[node]))
 	}
 	return h
 }
@@ -135,10 +131,10 @@ func (c *call) publicBase() string {
 	}
 	scheme, host := c.fwd.scheme, c.fwd.host
 	if c.fwd.trusted {
-		if v := lastOf(first(c.ex.Header, "X-Forwarded-Proto")); v == "http" || v == "https" {
+		if v := lastOf(c.ex.Header.Get("X-Forwarded-Proto")); v == "http" || v == "https" {
 			scheme = v
 		}
-		if v := lastOf(first(c.ex.Header, "X-Forwarded-Host")); v != "" {
+		if v := lastOf(c.ex.Header.Get("X-Forwarded-Host")); v != "" {
 			host = v
 		}
 	}
@@ -258,7 +254,7 @@ func (a *answer) good(f *soapcodec.Facts) *Reply {
 	}
 	r := &Reply{Status: a.resp.Status, Version: f.Version, CloseConnection: a.bodyLeft()}
 	if a.ex.Framed {
-		r.Status, r.Header = http.StatusOK, http.Header{}
+		r.Status = http.StatusOK
 		return r
 	}
 	r.Header = a.replyHeader(a.resp, a.node)
@@ -272,7 +268,7 @@ func (a *answer) good(f *soapcodec.Facts) *Reply {
 				r.Status = f.Fault.Status(f.Version)
 			}
 		}
-		setType(r.Header, f.Version.MediaType()+"; charset="+charsetLabel(a.charset))
+		setType(&r.Header, f.Version.MediaType()+"; charset="+charsetLabel(a.charset))
 	}
 	return r
 }

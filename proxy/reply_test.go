@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 )
 
@@ -28,9 +29,9 @@ func TestAnswersPassUnchanged(t *testing.T) {
 		{name: "no media type", resp: respond(200, "", reply11), status: 200, body: reply11},
 		{name: "202 with an envelope", resp: respond(202, "text/xml", reply11), status: 202, body: reply11},
 		{name: "202", resp: respond(202, "text/xml", ""), status: 202},
-		{name: "202 chunked", resp: &Response{Status: 202, Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(strings.NewReader("")), Length: -1}, status: 202},
-		{name: "200 chunked and coded, empty", resp: &Response{Status: 200, Header: http.Header{"Content-Encoding": {"gzip"}}, Body: io.NopCloser(strings.NewReader("")), Length: -1}, status: 200},
-		{name: "204", resp: &Response{Status: 204, Header: http.Header{}}, status: 204},
+		{name: "202 chunked", resp: &Response{Status: 202, Header: field.Of(http.Header{"Content-Type": {"text/html"}}), Body: io.NopCloser(strings.NewReader("")), Length: -1}, status: 202},
+		{name: "200 chunked and coded, empty", resp: &Response{Status: 200, Header: field.Of(http.Header{"Content-Encoding": {"gzip"}}), Body: io.NopCloser(strings.NewReader("")), Length: -1}, status: 200},
+		{name: "204", resp: &Response{Status: 204, Header: field.List{}}, status: 204},
 		{name: "204 whatever it says", resp: respond(204, "text/xml", "x"), status: 204},
 		{name: "200 empty", resp: respond(200, "", ""), status: 200},
 		{name: "500 empty", resp: respond(500, "", ""), status: 500},
@@ -47,8 +48,8 @@ func TestAnswersPassUnchanged(t *testing.T) {
 			h.opt.Observer = &o
 			g := serve(t, h, exchange("text/xml", env11))
 			g.wantAnswer(t, c.status, c.body)
-			for k, v := range fields {
-				if got := g.Header[k]; len(got) != len(v) || got[0] != v[0] {
+			for k, v := range fields.HTTP() {
+				if got := g.Header.Values(k); len(got) != len(v) || got[0] != v[0] {
 					t.Errorf("%s: got %q, want %q", k, got, v)
 				}
 			}
@@ -83,7 +84,7 @@ func TestCodedReplies(t *testing.T) {
 func TestBadAnswers(t *testing.T) {
 	cutAfter := func(err error) *Response {
 		return &Response{
-			Status: 200, Header: http.Header{"Content-Type": {"text/xml"}}, Length: -1,
+			Status: 200, Header: field.Of(http.Header{"Content-Type": {"text/xml"}}), Length: -1,
 			Body: io.NopCloser(&chunks{parts: [][]byte{[]byte(reply11[:40])}, err: err}),
 		}
 	}
@@ -95,7 +96,7 @@ func TestBadAnswers(t *testing.T) {
 	}{
 		{name: "HTML in 200", resp: respond(200, "text/html", "<html/>"), code: "BackendNotSOAP"},
 		{name: "HTML in 503", resp: respond(503, "text/html", "<html/>", "Retry-After", "2"), code: "BackendNotSOAP"},
-		{name: "HTML of unknown length", resp: &Response{Status: 200, Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(strings.NewReader("x")), Length: -1}, code: "BackendNotSOAP"},
+		{name: "HTML of unknown length", resp: &Response{Status: 200, Header: field.Of(http.Header{"Content-Type": {"text/html"}}), Body: io.NopCloser(strings.NewReader("x")), Length: -1}, code: "BackendNotSOAP"},
 		{name: "HTML labelled XML", resp: respond(200, "text/xml", "<html><br></html>"), code: "BackendNotSOAP"},
 		{name: "XML, but no envelope", resp: respond(200, "text/xml", "<a/>"), code: "BackendNotSOAP"},
 		{name: "doctype", resp: respond(200, "text/xml", "<!DOCTYPE a>"+reply11), code: "BackendNotSOAP"},
@@ -155,7 +156,7 @@ func TestStatusWithoutContent(t *testing.T) {
 			g := serve(t, h, exchange("text/xml", env11))
 			g.wantAnswer(t, c.status, "")
 			for k, v := range c.want {
-				got := g.Header[k]
+				got := g.Header.Values(k)
 				if len(got) != len(v) || len(v) > 0 && strings.Join(got, "|") != strings.Join(v, "|") {
 					t.Errorf("%s: got %q, want %q", k, got, v)
 				}
@@ -166,7 +167,7 @@ func TestStatusWithoutContent(t *testing.T) {
 
 func TestFramedNode(t *testing.T) {
 	framed := func(body string) *Response {
-		return &Response{Status: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Length: int64(len(body)), Framed: true}
+		return &Response{Status: 200, Header: field.List{}, Body: io.NopCloser(strings.NewReader(body)), Length: int64(len(body)), Framed: true}
 	}
 	for _, c := range []struct {
 		name, typ string
@@ -257,7 +258,7 @@ func TestFramedCaller(t *testing.T) {
 		{name: "fault", resp: respond(500, "text/xml", fault11), body: fault11},
 		{name: "202", resp: respond(202, "", "")},
 		{name: "200 empty", resp: respond(200, "", "")},
-		{name: "chunked and coded, empty", resp: &Response{Status: 200, Header: http.Header{"Content-Encoding": {"gzip"}}, Body: io.NopCloser(strings.NewReader("")), Length: -1}},
+		{name: "chunked and coded, empty", resp: &Response{Status: 200, Header: field.Of(http.Header{"Content-Encoding": {"gzip"}}), Body: io.NopCloser(strings.NewReader("")), Length: -1}},
 		{name: "500 empty", resp: respond(500, "", ""), code: "BackendNotSOAP"},
 		{name: "401", resp: respond(401, "text/html", "x"), code: "BackendNotSOAP"},
 		{name: "302", resp: respond(302, "", "", "Location", "/x"), code: "BackendNotSOAP"},
@@ -282,7 +283,7 @@ func TestLargeReplyToFramedCaller(t *testing.T) {
 			body = bytes.Replace(big, []byte("</s:Envelope>"), []byte("</s:Envelop>"), 1)
 		}
 		n := newNode("http://node.test/r")
-		n.answer = always(&Response{Status: 200, Header: http.Header{"Content-Type": {"text/xml"}}, Body: io.NopCloser(bytes.NewReader(body)), Length: -1}, nil)
+		n.answer = always(&Response{Status: 200, Header: field.Of(http.Header{"Content-Type": {"text/xml"}}), Body: io.NopCloser(bytes.NewReader(body)), Length: -1}, nil)
 		g := serve(t, one(t, Route{Limits: Limits{Buffer: 1000}}, n), framedExchange(env11))
 		if bad {
 			g.wantFault(t, soapcodec.V11, soapcodec.CodeBackendNotSOAP)

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
 	"strconv"
 	"strings"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 	"soapway/xmlstream"
 )
@@ -301,11 +301,11 @@ func (c *call) answerMessage(resp *Response, node int, facts *answerFacts, body 
 	if err != nil {
 		return nil, err
 	}
-	h := http.Header{}
-	framedHeader(h, f.Version, f.Action)
+	var h field.List
+	framedHeader(&h, f.Version, f.Action)
 	meta := storedMeta{V: metaVersion, SOAP: f.Version.String(), To: octets(to.Address), Doubt: doubt, Action: octets(f.Action)}
 	if f.Version == soapcodec.V11 {
-		meta.Header = append(meta.Header, [2]octets{soapActionName, octets(first(h, soapActionName))})
+		meta.Header = append(meta.Header, [2]octets{soapActionName, octets(h.Get(soapActionName))})
 	}
 	meta.Header = append(meta.Header, [2]octets{"Content-Type", octets(typ)})
 	if c.trace.On() {

@@ -1,10 +1,10 @@
 package proxy
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 	"soapway/xmlstream"
 )
@@ -97,7 +97,7 @@ func (r *route) takesPath(path string) bool {
 // headFacts is what routing knows of a request before its body is read.
 type headFacts struct {
 	host   string
-	header http.Header
+	header field.List
 }
 
 // takesHead reports whether the conditions on host and fields hold.
@@ -112,7 +112,7 @@ func (r *route) takesHead(f *headFacts) bool {
 		}
 	}
 	for _, m := range r.headers {
-		if !slices.Contains(field(f.header, m.name), m.value) {
+		if !slices.Contains(f.header.Values(m.name), m.value) {
 			return false
 		}
 	}
@@ -250,8 +250,8 @@ func (c *candidates) limits() Limits {
 // action is the action that routing compares: that of the binding if the
 // request has one, the other version's if it has not (input is taken
 // leniently), else wsa:Action.
-func action(h http.Header, ct soapcodec.ContentType, f *soapcodec.Facts) string {
-	soapAction, _ := soapcodec.ParseSOAPAction(field(h, soapActionKey))
+func action(h field.List, ct soapcodec.ContentType, f *soapcodec.Facts) string {
+	soapAction, _ := soapcodec.ParseSOAPAction(h.Values(soapActionKey))
 	own, other := soapAction, ct.Action
 	if f.Version == soapcodec.V12 {
 		own, other = other, own

@@ -3,10 +3,10 @@ package proxy
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"strings"
 	"testing"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 	"soapway/xmlstream"
 )
@@ -14,7 +14,7 @@ import (
 // facts11 is what routing sees of a request.
 type facts11 struct {
 	path, host string
-	header     http.Header
+	header     field.List
 	action     string
 	operation  soapcodec.QName
 }
@@ -101,7 +101,7 @@ func TestIndexEqualsList(t *testing.T) {
 		}
 		tab := mustCompile(t, TableOptions{Routes: routes})
 		for range 20 {
-			f := facts11{path: "/" + strings.TrimPrefix(segs(), "/"), host: pick("h", "g", "h:81", "H:80", "x"), header: http.Header{}}
+			f := facts11{path: "/" + strings.TrimPrefix(segs(), "/"), host: pick("h", "g", "h:81", "H:80", "x"), header: field.List{}}
 			for range rng.IntN(3) {
 				f.header.Add(pick("X-A", "X-B"), pick("1", "2", "3"))
 			}
@@ -201,7 +201,7 @@ func TestAction(t *testing.T) {
 		{"", "urn:p", soapcodec.Facts{Version: soapcodec.V11, Action: "urn:w"}, "urn:p"},
 		{"", "", soapcodec.Facts{Version: soapcodec.V11}, ""},
 	} {
-		h := http.Header{}
+		h := field.List{}
 		if c.field != "" {
 			h.Set("SOAPAction", c.field)
 		}

@@ -93,7 +93,7 @@ func TestTranslateRequest(t *testing.T) {
 					}
 					return
 				}
-				if got := field(s.Header, "Content-Type"); len(got) != 1 || got[0] != c.wantType {
+				if got := s.Header.Values("Content-Type"); len(got) != 1 || got[0] != c.wantType {
 					t.Errorf("Content-Type: got %q, want %q", got, c.wantType)
 				}
 				got := spelled(s.Header, soapActionName)

@@ -118,19 +118,19 @@ func (c *call) enqueue() (*Reply, error) {
 	}
 	c.outcome = OutcomeStored
 	c.before = receipt.Before
-	h := c.stamped(http.Header{})
+	h := c.stamped(nil)
 	if receipt.Repeat != "" {
 		c.outcome = OutcomeRepeated
-		h[messageID] = []string{receipt.Repeat}
+		h.Set(messageID, receipt.Repeat)
 	}
 	if receipt.Reply != nil {
 		if r, err := c.repeatReply(receipt.Repeat, receipt.Reply); r != nil || err != nil {
 			return r, err
 		}
 	}
-	h["Location"] = []string{messagesPath + h[messageID][0]}
+	h.Set("Location", messagesPath+h.Get(messageID))
 	if receipt.Relaxed {
-		h[durability] = []string{"relaxed"}
+		h.Set(durability, "relaxed")
 	}
 	return &Reply{Status: http.StatusAccepted, Header: h, Version: c.version, CloseConnection: c.bodyLeft()}, nil
 }
@@ -165,16 +165,14 @@ func (c *call) stored() *Stored {
 	}
 	fields := c.fields()
 	if c.trace.On() {
-		c.trace.put(fields)
+		c.trace.put(&fields)
 	}
 	meta.Header = make([][2]octets, 0, len(fields)+4)
-	for k, vv := range fields {
-		if k := canonical(k); !kept(k) && !(k == "Authorization" && c.route.StoreCredentials) {
+	for _, f := range fields {
+		if k := canonical(f.Name); !kept(k) && !(k == "Authorization" && c.route.StoreCredentials) {
 			continue
 		}
-		for _, v := range vv {
-			meta.Header = append(meta.Header, [2]octets{octets(k), octets(v)})
-		}
+		meta.Header = append(meta.Header, [2]octets{octets(f.Name), octets(f.Value)})
 	}
 	slices.SortStableFunc(meta.Header, func(a, b [2]octets) int { return strings.Compare(string(a[0]), string(b[0])) })
 	return &Stored{

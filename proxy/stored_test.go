@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 )
 
@@ -130,7 +131,7 @@ func TestEnqueue(t *testing.T) {
 		t.Fatalf("%d messages were stored", len(s.kept))
 	}
 	m := s.kept[0]
-	want := http.Header{"Gateway-Message-Id": {m.ID}, "Location": {"/_gateway/messages/" + m.ID}}
+	want := field.Of(http.Header{"Gateway-Message-Id": {m.ID}, "Location": {"/_gateway/messages/" + m.ID}})
 	if d := cmp.Diff(want, g.Header); d != "" {
 		t.Errorf("receipt (-want +got):\n%s", d)
 	}
@@ -153,7 +154,7 @@ func TestEnqueue(t *testing.T) {
 		"Forwarded":          {"for=192.0.2.7;host=gw.test;proto=http"},
 		"Gateway-Message-Id": {m.ID}, "Gateway-Attempt": {"3"}, "Gateway-Possible-Duplicate": {"true"}, "Authorization": {"Bearer own"},
 	}
-	if d := cmp.Diff(wantHeader, got.Header); d != "" {
+	if d := cmp.Diff(wantHeader, got.Header.HTTP()); d != "" {
 		t.Errorf("fields at the node (-want +got):\n%s", d)
 	}
 	for _, secret := range []string{"Basic x", "a=b", "own"} {
@@ -214,11 +215,9 @@ func TestEnqueueSameAsSync(t *testing.T) {
 			m.Meta, m.Body = bytes.Clone(m.Meta), bytes.Clone(m.Body)
 			h.Deliver(t.Context(), &m, Try{Attempt: 1})
 			got := n.last(t)
-			for _, k := range []string{"Gateway-Message-Id", "Gateway-Attempt"} {
-				delete(got.Header, k)
-				delete(want.Header, k)
-			}
-			if d := cmp.Diff(want.Header, got.Header); d != "" {
+			got.Header.Del("Gateway-Message-Id", "Gateway-Attempt")
+			want.Header.Del("Gateway-Message-Id", "Gateway-Attempt")
+			if d := cmp.Diff(want.Header.HTTP(), got.Header.HTTP()); d != "" {
 				t.Errorf("fields (-sync +queue):\n%s", d)
 			}
 			if got.body != want.body || got.Rest != want.Rest || got.Query != want.Query || got.HasQuery != want.HasQuery ||
@@ -242,15 +241,15 @@ func TestEnqueueRefused(t *testing.T) {
 		none   bool // there is no store
 		plain  int
 		code   soapcodec.Code
-		fields http.Header
+		fields field.List
 	}{
-		{name: "full", err: fmt.Errorf("disk: %w", ErrStoreBusy), plain: 503, code: soapcodec.CodeBusy, fields: http.Header{"Retry-After": {"1"}}},
-		{name: "no store", none: true, plain: 503, code: soapcodec.CodeBusy, fields: http.Header{"Retry-After": {"1"}}},
-		{name: "unknown", err: ErrStoreUnknown, plain: 503, code: soapcodec.CodeOutcomeUnknown, fields: http.Header{"Gateway-Outcome": {"unknown"}, "Retry-After": {"1"}}},
+		{name: "full", err: fmt.Errorf("disk: %w", ErrStoreBusy), plain: 503, code: soapcodec.CodeBusy, fields: field.Of(http.Header{"Retry-After": {"1"}})},
+		{name: "no store", none: true, plain: 503, code: soapcodec.CodeBusy, fields: field.Of(http.Header{"Retry-After": {"1"}})},
+		{name: "unknown", err: ErrStoreUnknown, plain: 503, code: soapcodec.CodeOutcomeUnknown, fields: field.Of(http.Header{"Gateway-Outcome": {"unknown"}, "Retry-After": {"1"}})},
 		{name: "too large for the store", err: ErrStoreTooLarge, plain: 413, code: soapcodec.CodeTooLarge},
 		{name: "framed full", framed: true, err: ErrStoreBusy, plain: 503, code: soapcodec.CodeBusy},
 		{name: "framed unknown", framed: true, err: ErrStoreUnknown, plain: 503, code: soapcodec.CodeOutcomeUnknown},
-		{name: "large, full", body: large, err: fmt.Errorf("disk: %w", ErrStoreBusy), plain: 503, code: soapcodec.CodeBusy, fields: http.Header{"Retry-After": {"1"}}},
+		{name: "large, full", body: large, err: fmt.Errorf("disk: %w", ErrStoreBusy), plain: 503, code: soapcodec.CodeBusy, fields: field.Of(http.Header{"Retry-After": {"1"}})},
 		{name: "large, no store", body: large, none: true, plain: 503, code: soapcodec.CodeBusy},
 		{name: "large, mandatory sequence", body: strings.Replace(large, "<soap:Body>", `<soap:Header><w:Sequence xmlns:w="http://docs.oasis-open.org/ws-rx/wsrm/200702" soap:mustUnderstand="1"/></soap:Header><soap:Body>`, 1), code: soapcodec.CodeMustUnderstand},
 		{name: "not well-formed", body: env11[:80], code: soapcodec.CodeNotWellFormed},
@@ -276,8 +275,8 @@ func TestEnqueueRefused(t *testing.T) {
 			} else {
 				g.wantPlain(t, c.plain, c.code)
 			}
-			for k, v := range c.fields {
-				if d := cmp.Diff(v, g.Header[k]); d != "" {
+			for k, v := range c.fields.HTTP() {
+				if d := cmp.Diff(v, g.Header.Values(k)); d != "" {
 					t.Errorf("%s (-want +got):\n%s", k, d)
 				}
 			}
@@ -493,9 +492,9 @@ func TestDeliverErrors(t *testing.T) {
 // TestDeliverCut: an answer that does not come to its end is no answer.
 func TestDeliverCut(t *testing.T) {
 	for name, resp := range map[string]*Response{
-		"envelope": {Status: 200, Header: http.Header{"Content-Type": {"text/xml"}}, Length: 500, Body: io.NopCloser(io.MultiReader(strings.NewReader(reply11), iotest.ErrReader(io.ErrUnexpectedEOF)))},
-		"fault":    {Status: 500, Header: http.Header{"Content-Type": {"text/xml"}}, Length: 500, Body: io.NopCloser(io.MultiReader(strings.NewReader(fault11[:100]), iotest.ErrReader(io.ErrUnexpectedEOF)))},
-		"page":     {Status: 404, Header: http.Header{"Content-Type": {"text/html"}}, Length: -1, Body: io.NopCloser(io.MultiReader(strings.NewReader("<html>"), iotest.ErrReader(io.ErrUnexpectedEOF)))},
+		"envelope": {Status: 200, Header: field.Of(http.Header{"Content-Type": {"text/xml"}}), Length: 500, Body: io.NopCloser(io.MultiReader(strings.NewReader(reply11), iotest.ErrReader(io.ErrUnexpectedEOF)))},
+		"fault":    {Status: 500, Header: field.Of(http.Header{"Content-Type": {"text/xml"}}), Length: 500, Body: io.NopCloser(io.MultiReader(strings.NewReader(fault11[:100]), iotest.ErrReader(io.ErrUnexpectedEOF)))},
+		"page":     {Status: 404, Header: field.Of(http.Header{"Content-Type": {"text/html"}}), Length: -1, Body: io.NopCloser(io.MultiReader(strings.NewReader("<html>"), iotest.ErrReader(io.ErrUnexpectedEOF)))},
 	} {
 		n := newNode("http://n")
 		n.answer = always(resp, nil)
@@ -547,7 +546,7 @@ func TestDeliverAborted(t *testing.T) {
 	// The head of the answer was there, its end was not.
 	ctx, stop := context.WithCancel(t.Context())
 	n := newNode("http://n")
-	n.answer = always(&Response{Status: 200, Header: http.Header{"Content-Type": {"text/xml"}}, Length: -1, Body: io.NopCloser(funcReader(func([]byte) (int, error) {
+	n.answer = always(&Response{Status: 200, Header: field.Of(http.Header{"Content-Type": {"text/xml"}}), Length: -1, Body: io.NopCloser(funcReader(func([]byte) (int, error) {
 		stop()
 		return 0, &SendError{Class: Maybe, Err: context.Canceled}
 	}))}, nil)

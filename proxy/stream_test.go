@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/proxy/balance"
 	"soapway/soapcodec"
 )
@@ -231,7 +232,7 @@ func TestLargeReply(t *testing.T) {
 			for _, end := range []error{io.EOF, io.ErrUnexpectedEOF} {
 				n := newNode("http://node.test/svc")
 				resp := &Response{
-					Status: 200, Header: http.Header{"Content-Type": {"text/xml"}}, Length: int64(len(b)),
+					Status: 200, Header: field.Of(http.Header{"Content-Type": {"text/xml"}}), Length: int64(len(b)),
 					Body: io.NopCloser(&chunks{parts: [][]byte{bytes.Clone(b)}, err: end}),
 				}
 				if name != "" {
@@ -330,7 +331,7 @@ func TestEchoOfAStream(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return &Response{Status: 200, Header: http.Header{"Content-Type": {"text/xml"}}, Body: rc, Length: -1}, nil
+			return &Response{Status: 200, Header: field.Of(http.Header{"Content-Type": {"text/xml"}}), Body: rc, Length: -1}, nil
 		}
 		body := doc
 		if bad {
@@ -450,7 +451,7 @@ func TestStreamMemory(t *testing.T) {
 			t.Errorf("the node got %d octets, want %d", total, req.Length)
 		}
 		body, length := message()
-		return &Response{Status: 200, Header: http.Header{"Content-Type": {"text/xml"}}, Body: io.NopCloser(body), Length: length}, nil
+		return &Response{Status: 200, Header: field.Of(http.Header{"Content-Type": {"text/xml"}}), Body: io.NopCloser(body), Length: length}, nil
 	}
 	h := one(t, Route{Limits: Limits{MaxMessage: -1}}, n)
 	var before runtime.MemStats

@@ -20,7 +20,7 @@ func (c *call) checkStrict() error {
 		return nil
 	}
 	head := soapcodec.StrictHead{
-		Version: c.version, ContentType: c.ct, SOAPAction: field(c.ex.Header, soapActionKey), Framed: c.ex.Framed,
+		Version: c.version, ContentType: c.ct, SOAPAction: c.ex.Header.Values(soapActionKey), Framed: c.ex.Framed,
 		Charset: c.charset, Agrees: c.agrees,
 	}
 	if fault := head.Check(); fault != nil {

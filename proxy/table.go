@@ -12,11 +12,9 @@ import (
 // Table is a compiled [TableOptions]. It is immutable; an exchange keeps the
 // table it began with.
 type Table struct {
-	opt TableOptions
-	via string // value of our Via entry
-	// viaField is a field of that value alone.
-	viaField []string
-	byName   map[string]*route
+	opt    TableOptions
+	via    string // value of our Via entry
+	byName map[string]*route
 	// backends has those that a route leads to, by name.
 	backends map[string]*backend
 	answers  map[string]*route // by which answers to stored messages go on, by name
@@ -87,7 +85,7 @@ func Compile(opt TableOptions) (*Table, error) {
 		return nil, err
 	}
 	opt.TrustedProxies = slices.Clone(opt.TrustedProxies)
-	t := &Table{opt: opt, via: "1.1 " + opt.Via, viaField: []string{"1.1 " + opt.Via}, byName: make(map[string]*route, len(opt.Routes)), backends: map[string]*backend{}, answers: map[string]*route{}, wake: make(chan struct{}, 1)}
+	t := &Table{opt: opt, via: "1.1 " + opt.Via, byName: make(map[string]*route, len(opt.Routes)), backends: map[string]*backend{}, answers: map[string]*route{}, wake: make(chan struct{}, 1)}
 
 	// Routes that share a Backend share its compiled form, and so its policy's state.
 	backends := map[*Backend]*backend{}
@@ -128,9 +126,9 @@ func compileBackend(b *Backend) *backend {
 		c.urls = append(c.urls, parseNodeURL(n.Name()))
 	}
 	c.needsLength = c.framed()
-	c.inside = !slices.ContainsFunc(c.urls, func(u nodeURL) bool { return u.scheme != "" })
+	c.inside = !slices.ContainsFunc(c.urls, func(u nodeURL) bool { return !u.inside })
 	c.bare = c.HashBy.Kind == HashNone && c.Compress == CompressNone &&
-		!slices.ContainsFunc(c.urls, func(u nodeURL) bool { return u.scheme == "http" || u.scheme == "https" })
+		!slices.ContainsFunc(c.urls, func(u nodeURL) bool { return !u.inside && !u.framed })
 	c.framedOnly = !slices.ContainsFunc(c.urls, func(u nodeURL) bool { return !u.framed })
 	return c
 }

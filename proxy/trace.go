@@ -2,9 +2,10 @@ package proxy
 
 import (
 	"encoding/hex"
-	"net/http"
 	"strings"
 	"time"
+
+	"soapway/internal/field"
 )
 
 // Trace is the place of an exchange or a try in a trace. The zero value is that of
@@ -77,12 +78,12 @@ func (c *call) beginTrace() {
 		return
 	}
 	parent := ""
-	if v := field(c.ex.Header, traceField); len(v) == 1 { // of several none can be believed
+	if v := c.ex.Header.Values(traceField); len(v) == 1 { // of several none can be believed
 		parent = v[0]
 	}
 	state := ""
 	if parent != "" {
-		state = strings.Join(field(c.ex.Header, stateField), ",")
+		state = strings.Join(c.ex.Header.Values(stateField), ",")
 	}
 	c.trace = tr.Begin(parent, state)
 }
@@ -112,17 +113,10 @@ func (c *call) traceTry(req *Request) Trace {
 	}
 	t := c.h.opt.Tracer.Child(c.trace)
 	if req.Header != nil {
-		t.put(req.Header)
+		t.put(&req.Header)
 	}
 	return t
 }
 
 // put makes h say that what follows is part of t.
-func (t *Trace) put(h http.Header) {
-	for k := range h {
-		if strings.EqualFold(k, traceField) {
-			delete(h, k)
-		}
-	}
-	h[traceField] = []string{t.String()}
-}
+func (t *Trace) put(h *field.List) { h.Set(traceField, t.String()) }

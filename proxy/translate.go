@@ -5,8 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 	"soapway/xmlstream"
 )
@@ -25,15 +25,10 @@ func (c *call) translated() bool { return c.outgoing() != c.version }
 // translateFields makes the fields that tell the version and the action those
 // of the version that nodes get. Accept goes: it names what the caller takes,
 // and that is not what the node should send.
-func (c *call) translateFields(h http.Header) {
+func (c *call) translateFields(h *field.List) {
 	f := soapcodec.Facts{Version: c.version, Action: c.action}
 	act := action(c.ex.Header, c.ct, &f)
-	for k := range h {
-		switch {
-		case strings.EqualFold(k, "Content-Type"), strings.EqualFold(k, soapActionName), strings.EqualFold(k, "Accept"):
-			delete(h, k)
-		}
-	}
+	h.Del("Content-Type", soapActionName, "Accept")
 	framedHeader(h, c.outgoing(), act)
 	if c.ct.IsMultipart() {
 		setType(h, soapcodec.TranslatePackage(c.typ, c.outgoing(), headerSafe(act)))
@@ -130,17 +125,15 @@ func (a *answer) translateReply(r *Reply, f *soapcodec.Facts) {
 		}
 		r.Status = fault.Status(a.version)
 	}
-	dropForms(r.Header)
-	setType(r.Header, a.version.MediaType()+"; charset=utf-8")
+	dropForms(&r.Header)
+	setType(&r.Header, a.version.MediaType()+"; charset=utf-8")
 }
 
 // dropForms takes out what told of the octets that a reply had.
-func dropForms(h http.Header) {
-	for k := range h {
-		if digest(k) || strings.EqualFold(k, "Content-Encoding") || strings.EqualFold(k, "ETag") {
-			delete(h, k)
-		}
-	}
+func dropForms(h *field.List) {
+	h.DelFunc(func(f *field.Field) bool {
+		return digest(canonical(f.Name)) || f.Is("Content-Encoding") || f.Is("ETag")
+	})
 }
 
 // signed reports that a message was refused because of its signature.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/soapcodec"
 )
 
@@ -198,8 +199,8 @@ func oneLine(s string) string {
 
 // retryWish is what Retry-After asks for (RFC 9110 §10.2.3: seconds or a date),
 // 0 for nothing that can be understood.
-func retryWish(h http.Header, now time.Time) time.Duration {
-	v := strings.TrimSpace(first(h, "Retry-After"))
+func retryWish(h field.List, now time.Time) time.Duration {
+	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {
 		return 0
 	}

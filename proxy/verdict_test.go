@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"soapway/internal/field"
 )
 
 const wsse = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd"
@@ -171,7 +173,7 @@ func TestVerdicts(t *testing.T) {
 
 func framedResponse(status int, body string) *Response {
 	r := respond(status, "", body)
-	r.Header, r.Framed = http.Header{}, true
+	r.Header, r.Framed = field.List{}, true
 	if body == "" {
 		r.Body = nil
 	}
@@ -196,7 +198,7 @@ func TestRetryWish(t *testing.T) {
 		{"Mon, 30 Nov 2026 11:00:00 GMT", 0},
 		{"Monday, 30-Nov-26 12:01:00 GMT", time.Minute},
 	} {
-		if got := retryWish(http.Header{"Retry-After": {c.value}}, now); got != c.want {
+		if got := retryWish(field.Of(http.Header{"Retry-After": {c.value}}), now); got != c.want {
 			t.Errorf("retryWish(%q): got %v, want %v", c.value, got, c.want)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/proxy/describe"
 	"soapway/soapcodec"
 	"soapway/soapcodec/wsdl"
@@ -198,9 +199,10 @@ func (f *front) fetch(ctx context.Context, at describe.Location, etag, modified 
 
 // fromBackend asks one node after the other, healthy ones first: asking twice
 // does no harm.
-func (f *front) fromBackend(ctx context.Context, at string, header http.Header) (*describe.Copy, error) {
+func (f *front) fromBackend(ctx context.Context, at string, asks http.Header) (*describe.Copy, error) {
 	b := f.route.backend
-	b.addOwn(header)
+	header := field.Of(asks)
+	b.addOwn(&header)
 	p, query, hasQuery := strings.Cut(at, "?")
 	order := make([]int, 0, len(b.Nodes))
 	for _, healthy := range []bool{true, false} {
@@ -229,7 +231,7 @@ func (f *front) fromBackend(ctx context.Context, at string, header http.Header) 
 			defer resp.Body.Close()
 			body = resp.Body
 		}
-		return describe.Answer(resp.Status, resp.Header, body)
+		return describe.Answer(resp.Status, resp.Header.HTTP(), body)
 	}
 	return nil, failed
 }
@@ -264,8 +266,10 @@ func (c *call) describe() (*Reply, error) {
 	if err != nil {
 		return nil, &backendError{soapcodec.CodeBackendNotSOAP, err}
 	}
-	h := c.stamped(http.Header{
-		"Content-Type": {doc.Type}, "Etag": {`"` + tag + `"`}, "Cache-Control": {"no-cache"},
+	h := c.stamped(field.List{
+		{Name: "Content-Type", Value: doc.Type},
+		{Name: "Etag", Value: `"` + tag + `"`},
+		{Name: "Cache-Control", Value: "no-cache"},
 	})
 	c.outcome = OutcomeAnswered
 	if root := f.root(tail); doc.Location == root {
@@ -275,7 +279,7 @@ func (c *call) describe() (*Reply, error) {
 	}
 	r := &Reply{Status: http.StatusOK, Header: h, Length: body.length(), CloseConnection: c.bodyLeft()}
 	switch {
-	case matches(field(c.ex.Header, "If-None-Match"), first(h, "Etag")):
+	case matches(c.ex.Header.Values("If-None-Match"), h.Get("Etag")):
 		r.Status, r.Length = http.StatusNotModified, 0
 	case c.ex.Method != http.MethodHead:
 		r.Body = &body
@@ -329,7 +333,7 @@ func (c *call) undescribed(err error) (*Reply, error) {
 		if code < 400 { // a redirect of the source is no business of the caller
 			code = http.StatusNotFound
 		}
-		return &Reply{Status: code, Header: c.stamped(status.Header.Clone()), CloseConnection: c.bodyLeft()}, nil
+		return &Reply{Status: code, Header: c.stamped(field.Of(status.Header)), CloseConnection: c.bodyLeft()}, nil
 	}
 	var sent *SendError
 	if errors.As(err, &sent) {

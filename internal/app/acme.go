@@ -14,6 +14,7 @@ import (
 
 	"soapway/config"
 	"soapway/internal/acme"
+	"soapway/internal/field"
 	"soapway/proxy"
 )
 
@@ -102,7 +103,7 @@ func (c challenges) Serve(ctx context.Context, ex *proxy.Exchange) *proxy.Reply 
 	if !ex.Framed && ex.Method == http.MethodGet && strings.HasPrefix(ex.Target, challengePath) {
 		if text, ok := acme.KeyAuthorization(ex.Host, ex.Target); ok {
 			return &proxy.Reply{
-				Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/octet-stream"}},
+				Status: http.StatusOK, Header: field.List{{Name: "Content-Type", Value: "application/octet-stream"}},
 				Body: strings.NewReader(text), Length: int64(len(text)),
 			}
 		}

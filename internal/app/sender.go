@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/proxy"
 	"soapway/proxy/upstream"
 	"soapway/soapcodec"
@@ -34,7 +35,7 @@ func NewSender(url, contentType string, patience time.Duration) (*Sender, error)
 	s := &Sender{node: node}
 	s.req = proxy.Request{
 		Method:  http.MethodPost,
-		Header:  http.Header{"Content-Type": {contentType}, "SOAPAction": {`""`}},
+		Header:  field.List{{Name: "Content-Type", Value: contentType}, {Name: "SOAPAction", Value: `""`}},
 		Body:    func() (io.ReadCloser, error) { return io.NopCloser(&s.body), nil },
 		Version: soapcodec.V11,
 	}

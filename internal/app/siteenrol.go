@@ -11,6 +11,7 @@ import (
 
 	"soapway/config"
 	"soapway/internal/enrol"
+	"soapway/internal/field"
 	"soapway/proxy"
 	"soapway/proxy/guard"
 )
@@ -77,7 +78,7 @@ func (e *enrolment) serve(log *slog.Logger, ex *proxy.Exchange, path string) *pr
 	switch {
 	case ex.Method != http.MethodPost:
 		r := plainReply(http.StatusMethodNotAllowed, "this is for gateway site join")
-		r.Header["Allow"] = []string{http.MethodPost}
+		r.Header.Set("Allow", http.MethodPost)
 		return r
 	case !ex.TLS:
 		return plainReply(http.StatusForbidden, "this goes over TLS only")
@@ -108,7 +109,7 @@ func (e *enrolment) serve(log *slog.Logger, ex *proxy.Exchange, path string) *pr
 		log.Info("a site has got a certificate", "site", a.Site, "request", path, "client", ex.Client)
 	}
 	return &proxy.Reply{
-		Status: a.Status, Header: http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}},
+		Status: a.Status, Header: field.List{{Name: "Content-Type", Value: "application/json"}, {Name: "Cache-Control", Value: "no-store"}},
 		Body: bytes.NewReader(a.Body), Length: int64(len(a.Body)), CloseConnection: a.Status != http.StatusOK,
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"soapway/config"
 	"soapway/internal/enrol"
+	"soapway/internal/field"
 	"soapway/proxy"
 	"soapway/proxy/guard"
 	"soapway/queue/relay"
@@ -111,8 +112,8 @@ func (m siteMount) Serve(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 		ex.Waits.Wait()
 	}
 	peer.Address = ex.Client
-	r := m.sites.hub.Serve(ctx, peer, &relay.Request{Method: ex.Method, Path: path, Header: ex.Header, Body: ex.Body})
-	reply := &proxy.Reply{Status: r.Status, Header: r.Header, CloseConnection: r.Status >= 400}
+	r := m.sites.hub.Serve(ctx, peer, &relay.Request{Method: ex.Method, Path: path, Header: ex.Header.HTTP(), Body: ex.Body})
+	reply := &proxy.Reply{Status: r.Status, Header: field.Of(r.Header), CloseConnection: r.Status >= 400}
 	if r.Body != nil {
 		reply.Body, reply.Length = r.Body, r.Length
 		reply.Close = func() { _ = r.Body.Close() }
@@ -127,7 +128,7 @@ func plainReply(status int, reason string) *proxy.Reply {
 		b = nil
 	}
 	return &proxy.Reply{
-		Status: status, Header: http.Header{"Content-Type": {"application/json"}},
+		Status: status, Header: field.List{{Name: "Content-Type", Value: "application/json"}},
 		Body: strings.NewReader(string(b)), Length: int64(len(b)), CloseConnection: true,
 	}
 }

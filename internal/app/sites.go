@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 
 	"soapway/config"
+	"soapway/internal/field"
 	"soapway/proxy"
 	"soapway/queue"
 	"soapway/queue/relay"
@@ -243,17 +244,17 @@ func exchangeOf(from relay.Peer, it *relay.Item, doubt bool) (*proxy.Exchange, e
 	label := it.Label
 	ex := &proxy.Exchange{
 		Route: it.Route, Client: from.Address, TLS: true, Method: http.MethodPost, Host: it.Host, Length: it.Size,
-		Header: make(http.Header, len(it.Fields)+1), Body: bytes.NewReader(it.Body),
+		Header: make(field.List, 0, len(it.Fields)+1), Body: bytes.NewReader(it.Body),
 		Arrival: &proxy.Arrival{Site: from.Site, Sites: it.Trace, Label: &label, Doubt: it.Doubt || doubt, Tail: it.Tail},
 	}
 	if it.HasQuery {
 		ex.Target = "?" + it.Query
 	}
 	for _, f := range it.Fields {
-		ex.Header[f[0]] = append(ex.Header[f[0]], f[1])
+		ex.Header.Add(f[0], f[1])
 	}
-	proxy.WithoutGateway(ex.Header)
-	proxy.SetOrigin(ex.Header, from.Site, it.ID)
+	proxy.WithoutGateway(&ex.Header)
+	proxy.SetOrigin(&ex.Header, from.Site, it.ID)
 	if it.Open != nil {
 		r, err := it.Open()
 		if err != nil {
@@ -320,7 +321,7 @@ func (n *siteNode) Send(ctx context.Context, req *proxy.Request) (*proxy.Respons
 	}
 	switch r.Outcome {
 	case relay.Stored, relay.Duplicate:
-		return &proxy.Response{Status: http.StatusAccepted, Header: http.Header{}}, nil
+		return &proxy.Response{Status: http.StatusAccepted}, nil
 	case relay.Refused:
 		return nil, &proxy.SendError{Class: proxy.NotSent, Permanent: true, Err: errors.New("site " + n.node.Site + " refuses it: " + r.Reason)}
 	case relay.Denied:
@@ -330,9 +331,9 @@ func (n *siteNode) Send(ctx context.Context, req *proxy.Request) (*proxy.Respons
 }
 
 func (n *siteNode) answer(status int, r relay.Result) *proxy.Response {
-	h := http.Header{"Content-Type": {"text/plain; charset=utf-8"}}
+	h := field.List{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}
 	if r.RetryAfter > 0 {
-		h["Retry-After"] = []string{strconv.Itoa(r.RetryAfter)}
+		h.Add("Retry-After", strconv.Itoa(r.RetryAfter))
 	}
 	text := "site " + n.node.Site + ": " + r.Reason
 	return &proxy.Response{Status: status, Header: h, Body: io.NopCloser(bytes.NewReader([]byte(text))), Length: int64(len(text))}
@@ -345,12 +346,10 @@ func (n *siteNode) item(req *proxy.Request, label *queue.Label) (*relay.Item, er
 		SOAP: req.Version.String(), Action: req.Action, Accepted: req.Accepted, Doubt: req.Doubt, Trace: req.Sites, Size: req.Length,
 	}
 	h := req.Header.Clone()
-	proxy.WithoutGateway(h)
-	proxy.SetOrigin(h, n.hub.Site(), req.ID)
-	for k, vv := range h {
-		for _, v := range vv {
-			it.Fields = append(it.Fields, [2]string{k, v})
-		}
+	proxy.WithoutGateway(&h)
+	proxy.SetOrigin(&h, n.hub.Site(), req.ID)
+	for _, f := range h {
+		it.Fields = append(it.Fields, [2]string{f.Name, f.Value})
 	}
 	slices.SortStableFunc(it.Fields, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
 	if req.Length < 0 || req.Length > inlineSite {

@@ -61,16 +61,16 @@ var rules = map[string]rule{
 		test: []string{"internal/golden"},
 	},
 	"proxy": {
-		ours:     []string{"soapcodec", "soapcodec/wsdl", "proxy/describe", "xmlstream", "proxy/balance", "proxy/guard", "proxy/health", "internal/frame"},
+		ours:     []string{"soapcodec", "soapcodec/wsdl", "proxy/describe", "xmlstream", "proxy/balance", "proxy/guard", "proxy/health", "internal/field", "internal/frame"},
 		test:     []string{"internal/golden", "internal/memnet"},
 		external: []string{"github.com/google/uuid", "github.com/klauspost/compress", "github.com/andybalholm/brotli"},
 	},
 	"proxy/balance":      {},
 	"proxy/describe":     {ours: []string{"soapcodec", "soapcodec/wsdl", "xmlstream"}},
 	"proxy/health":       {},
-	"proxy/guard":        {external: []string{"golang.org/x/crypto/bcrypt"}},
-	"proxy/listen":       {ours: []string{"proxy", "proxy/guard", "soapcodec", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
-	"proxy/upstream":     {ours: []string{"proxy", "soapcodec", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
+	"proxy/guard":        {ours: []string{"internal/field"}, external: []string{"golang.org/x/crypto/bcrypt"}},
+	"proxy/listen":       {ours: []string{"proxy", "proxy/guard", "soapcodec", "internal/field", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
+	"proxy/upstream":     {ours: []string{"proxy", "soapcodec", "internal/field", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
 	"internal/enrol":     {},
 	"examples/two-sites": {},
 	"internal/acme": {
@@ -85,7 +85,7 @@ var rules = map[string]rule{
 	"internal/app": {
 		ours: []string{
 			"config", "proxy", "proxy/balance", "proxy/describe", "proxy/guard", "proxy/health", "proxy/listen", "proxy/upstream", "queue", "soapcodec", "soapcodec/wsdl", "xmlstream",
-			"internal/acme", "internal/admin", "internal/bundle", "internal/enrol", "internal/lifecycle", "internal/redact", "internal/retry", "internal/telemetry", "queue", "queue/relay",
+			"internal/acme", "internal/admin", "internal/bundle", "internal/enrol", "internal/field", "internal/lifecycle", "internal/redact", "internal/retry", "internal/telemetry", "queue", "queue/relay",
 		},
 		test: []string{"internal/frame"},
 	},
@@ -102,7 +102,8 @@ var rules = map[string]rule{
 	},
 	"internal/frame":       {},
 	"internal/golden":      {external: []string{"golang.org/x/tools/txtar"}},
-	"internal/h1":          {external: []string{"golang.org/x/sys"}, test: []string{"internal/memnet"}},
+	"internal/field":       {},
+	"internal/h1":          {ours: []string{"internal/field"}, external: []string{"golang.org/x/sys"}, test: []string{"internal/memnet"}},
 	"internal/lifecycle":   {},
 	"internal/memnet":      {},
 	"internal/proxyversus": {},
@@ -110,7 +111,7 @@ var rules = map[string]rule{
 	"internal/retry":       {},
 	"internal/telemetry": {
 		ours: []string{"proxy"},
-		test: []string{"soapcodec"},
+		test: []string{"internal/field", "soapcodec"},
 		external: []string{
 			"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common",
 			"go.opentelemetry.io/otel", "go.opentelemetry.io/proto/slim", "google.golang.org/protobuf/proto", "github.com/klauspost/compress/gzip",

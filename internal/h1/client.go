@@ -5,8 +5,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
+
+	"soapway/internal/field"
 )
 
 // Reasons for which an answer is not taken.
@@ -25,9 +26,9 @@ var (
 type Answer struct {
 	Status int
 
-	// Header has the fields by their canonical name (net/textproto), without
+	// Header has the fields with their canonical name (net/textproto), without
 	// Host and Transfer-Encoding.
-	Header http.Header
+	Header field.List
 
 	// Length is the number of octets of the body, -1 if it is not known. Of an
 	// answer to HEAD it is what Content-Length says.
@@ -138,7 +139,7 @@ func (c *ClientConn) answer(b []byte, method string) (*Answer, error) {
 	case h.chunked && h.trailer && h.framingTrailer(b):
 		return nil, errTrailer
 	}
-	a.Header = h.header(b, string(b))
+	a.Header = h.list(b, string(b))
 	a.Reusable = !h.close && (minor > 0 || h.keepAlive)
 	c.form, c.left, c.chunks = formNone, 0, chunks{}
 	// RFC 9112 §6.3, in its order.
@@ -259,8 +260,8 @@ func (c *ClientConn) some(p []byte) (int, error) {
 
 // AppendRequest appends the head of a request. length is that of its body, -1 if
 // it is chunked. Fields of the connection and of the framing, and Host and
-// Expect, are left out of h; names that are none too.
-func AppendRequest(b []byte, method, target, host string, h http.Header, length int64) ([]byte, error) {
+// Expect, are left out of h; names that are none too. The others keep their order.
+func AppendRequest(b []byte, method, target, host string, h field.List, length int64) ([]byte, error) {
 	switch {
 	case method == "" || !all(method, isToken):
 		return b, errMethod
@@ -284,19 +285,13 @@ func AppendRequest(b []byte, method, target, host string, h http.Header, length 
 		b = append(b, "Content-Length: "...)
 		b = append(strconv.AppendInt(b, length, 10), "\r\n"...)
 	}
-	var room [32]string
-	names := room[:0]
-	for name := range h {
-		if !ownField(name) && !equalFold(name, "host") && !equalFold(name, "expect") && name != "" && all(name, isToken) {
-			names = append(names, name)
+	for i := range h {
+		f := &h[i]
+		if ownField(f.Name) || equalFold(f.Name, "host") || equalFold(f.Name, "expect") || f.Name == "" || !all(f.Name, isToken) {
+			continue
 		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		for _, v := range h[name] {
-			b = append(append(b, name...), ": "...)
-			b = append(appendValue(b, v), "\r\n"...)
-		}
+		b = append(append(b, f.Name...), ": "...)
+		b = append(appendValue(b, f.Value), "\r\n"...)
 	}
 	return append(b, "\r\n"...), nil
 }

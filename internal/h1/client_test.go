@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"soapway/internal/field"
 )
 
 // answers reads all answers in octets, which come at most most at a time, as
@@ -94,10 +96,10 @@ func TestAnswersOfServers(t *testing.T) {
 }
 
 func TestAppendRequest(t *testing.T) {
-	h := http.Header{
+	h := field.Of(http.Header{
 		"SOAPAction": {`"a"`}, "X-Two": {"1", "2\r\nX-Evil: 1"}, "X Bad": {"1"}, "": {"1"}, "content-length": {"9"}, "Transfer-Encoding": {"x"},
 		"connection": {"close"}, "Host": {"evil"}, "expect": {"100-continue"}, "TE": {"trailers"}, "Upgrade": {"h2c"},
-	}
+	})
 	for _, tt := range []struct {
 		method string
 		length int64
@@ -173,7 +175,7 @@ func FuzzAnswer(f *testing.F) {
 			if a.Reusable && want.Close {
 				t.Fatalf("answer %d: reusable, net/http would close", i)
 			}
-			h, wh := a.Header.Clone(), want.Header.Clone()
+			h, wh := a.Header.HTTP(), want.Header.Clone()
 			for _, name := range []string{"Host", "Trailer", "Content-Length", "Cache-Control"} { // kept or made elsewhere
 				h.Del(name)
 				wh.Del(name)

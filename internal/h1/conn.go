@@ -52,8 +52,7 @@ type conn struct {
 	head   head
 	resp   Response
 	gather gather
-	told   bool     // the handler knows what became of its response
-	names  []string // of the fields that are being written
+	told   bool // the handler knows what became of its response
 
 	writeBy  time.Time // the write deadline that is set
 	writing  sync.Mutex

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"soapway/internal/field"
 )
 
 // A Refusal is the reason why a head is not taken.
@@ -51,7 +53,7 @@ type head struct {
 	lines []span // without their line end; the first is the start line
 	next  int    // where the line begins that scan is in
 
-	fields []field
+	fields []fieldSpan
 
 	// What the fields say.
 	hosts      int
@@ -70,7 +72,7 @@ type span struct{ start, end int }
 
 func (s span) of(b []byte) []byte { return b[s.start:s.end] }
 
-type field struct{ name, value span }
+type fieldSpan struct{ name, value span }
 
 func (h *head) reset() {
 	*h = head{lines: h.lines[:0], fields: h.fields[:0], length: -1}
@@ -129,7 +131,7 @@ func (h *head) readFields(b []byte) error {
 		if colon < 0 {
 			return errNoColon
 		}
-		f := field{name: span{line.start, line.start + colon}}
+		f := fieldSpan{name: span{line.start, line.start + colon}}
 		if !canonical(l[:colon]) {
 			return errName
 		}
@@ -200,26 +202,18 @@ func (h *head) framingTrailer(b []byte) bool {
 	return false
 }
 
-// header makes the map of the fields. text is b as a string, which all values
+// list makes the list of the fields. text is b as a string, which all of them
 // share.
-func (h *head) header(b []byte, text string) http.Header {
-	m := make(http.Header, len(h.fields))
-	values := make([]string, len(h.fields))
-	for i, f := range h.fields {
+func (h *head) list(b []byte, text string) field.List {
+	l := make(field.List, 0, len(h.fields))
+	for _, f := range h.fields {
 		switch string(f.name.of(b)) {
 		case "Host", "Transfer-Encoding":
 			continue // Request.Host and Length have them
 		}
-		name := text[f.name.start:f.name.end]
-		value := text[f.value.start:f.value.end]
-		if old, ok := m[name]; ok {
-			m[name] = append(old, value)
-			continue
-		}
-		values[i] = value
-		m[name] = values[i : i+1 : i+1]
+		l = append(l, field.Field{Name: text[f.name.start:f.name.end], Value: text[f.value.start:f.value.end]})
 	}
-	return m
+	return l
 }
 
 // requestLine is the first line of a request taken apart (RFC 9112 §3).
@@ -338,6 +332,6 @@ func (h *head) request(b []byte, r *Request) error {
 	if h.chunked {
 		r.Length = -1
 	}
-	r.Header = h.header(b, text)
+	r.Header = h.list(b, text)
 	return nil
 }

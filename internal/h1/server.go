@@ -6,11 +6,12 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"soapway/internal/field"
 )
 
 // Request is one request whose head is read.
@@ -27,9 +28,9 @@ type Request struct {
 	// Minor is 0 for HTTP/1.0 and 1 for every later HTTP/1.x.
 	Minor int
 
-	// Header has the fields by their canonical name (net/textproto), without
+	// Header has the fields with their canonical name (net/textproto), without
 	// Host and Transfer-Encoding. The handler may keep it.
-	Header http.Header
+	Header field.List
 
 	// Length is the number of octets of Body, -1 if it is not known (chunked).
 	Length int64
@@ -53,10 +54,10 @@ type Response struct {
 	// Status is from 200 to 999.
 	Status int
 
-	// Header has the end-to-end fields. Those of the connection and of the
+	// Header has the end-to-end fields, which are written in this order. Those of the connection and of the
 	// framing are left out, as are names that are none; control octets in
 	// values become blanks.
-	Header http.Header
+	Header field.List
 
 	// Body is nil when there is none. A body whose read fails, or which does not
 	// have Length octets, cuts the connection.

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"soapway/internal/field"
 )
 
 // patience bounds every wait of these tests; none of them needs it when all is
@@ -202,7 +204,7 @@ func TestPipelining(t *testing.T) {
 // A head, and what it announces, octet by octet and over the size of a buffer.
 func TestLargeHead(t *testing.T) {
 	_, addr := serving(t, Options{HeaderBytes: 200 << 10}, handlerFunc(func(ctx context.Context, r *Request, w *Response) {
-		w.Status, w.Header = 200, http.Header{"X-Back": {r.Header.Get("X-There")}}
+		w.Status, w.Header = 200, field.Of(http.Header{"X-Back": {r.Header.Get("X-There")}})
 	}))
 	c := dial(t, addr)
 	r := bufio.NewReader(c)
@@ -365,15 +367,15 @@ type counting struct {
 
 func (c *counting) Write(p []byte) (int, error) { c.writes++; return c.script.Write(p) }
 
-// TestAllocs holds the engine to five allocations for an exchange: the request,
-// its head as a string, the map of its fields (two) and their values.
+// TestAllocs holds the engine to three allocations for an exchange: the request,
+// its head as a string, and the list of its fields.
 func TestAllocs(t *testing.T) {
 	octets := []byte("POST /orders HTTP/1.1\r\nhost: h\r\nuser-agent: test/1\r\nContent-Type: text/xml; charset=utf-8\r\n" +
 		"SOAPAction: \"urn:a\"\r\nAccept: */*\r\nContent-Length: 3\r\n\r\nabc")
 	src := new(script)
 	back := []byte("answer")
 	answer := bytes.NewReader(back)
-	fields := http.Header{"Content-Type": {"text/xml"}}
+	fields := field.Of(http.Header{"Content-Type": {"text/xml"}})
 	p := make([]byte, 16)
 	s := mustServer(Options{}, handlerFunc(func(_ context.Context, r *Request, w *Response) {
 		r.Body.Read(p)
@@ -402,7 +404,7 @@ func TestAllocs(t *testing.T) {
 		}
 		c.in.settle()
 	})
-	if n > 5 {
-		t.Errorf("got %v allocations, want at most 5", n)
+	if n > 3 {
+		t.Errorf("got %v allocations, want at most 3", n)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -266,8 +265,7 @@ func AtEnd(r io.Reader) error {
 	return io.ErrNoProgress
 }
 
-// appendHead appends the status line and the end-to-end fields, in the order of
-// their names.
+// appendHead appends the status line and the end-to-end fields.
 func (c *conn) appendHead(b []byte, resp *Response, minor int) []byte {
 	b = append(b, "HTTP/1."...)
 	b = append(b, byte('0'+minor), ' ')
@@ -279,33 +277,22 @@ func (c *conn) appendHead(b []byte, resp *Response, minor int) []byte {
 		b = strconv.AppendInt(append(b, "status code "...), int64(resp.Status), 10)
 	}
 	b = append(b, "\r\n"...)
-	c.names = c.names[:0]
 	dated := false
-	for name := range resp.Header {
-		if ownField(name) || !all(name, isToken) {
+	for i := range resp.Header {
+		f := &resp.Header[i]
+		if ownField(f.Name) || !all(f.Name, isToken) {
 			continue
 		}
-		if resp.Status == http.StatusNotModified && equalFold(name, "content-type") {
+		if resp.Status == http.StatusNotModified && equalFold(f.Name, "content-type") {
 			continue // of a content that is not here (RFC 9110 §15.4.5)
 		}
-		dated = dated || equalFold(name, "date")
-		c.names = append(c.names, name)
+		dated = dated || equalFold(f.Name, "date")
+		b = append(append(b, f.Name...), ": "...)
+		b = append(appendValue(b, f.Value), "\r\n"...)
 	}
-	slices.Sort(c.names)
 	if !dated {
-		b = append(b, "Date: "...)
-		b = append(b, c.srv.date()...)
-		b = append(b, "\r\n"...)
+		b = append(append(append(b, "Date: "...), c.srv.date()...), "\r\n"...)
 	}
-	for _, name := range c.names {
-		for _, v := range resp.Header[name] {
-			b = append(b, name...)
-			b = append(b, ": "...)
-			b = appendValue(b, v)
-			b = append(b, "\r\n"...)
-		}
-	}
-	clear(c.names)
 	return b
 }
 

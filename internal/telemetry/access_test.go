@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/proxy"
 	"soapway/soapcodec"
 )
@@ -26,7 +27,7 @@ func accessEvent() proxy.ExchangeEvent {
 		ID: "0190e000-0000-7000-8000-000000000001", Listener: "http", Route: "orders", Operation: "placeOrder",
 		Exchange: &proxy.Exchange{
 			Client: netip.MustParseAddrPort("10.0.0.1:1234"), Method: "POST", Target: "/orders/a?token=hunter2",
-			Header: map[string][]string{"Authorization": {"Basic hunter2"}},
+			Header: field.List{{Name: "Authorization", Value: "Basic hunter2"}},
 		},
 		Node: "http://10.0.0.5:9000", Version: soapcodec.V11, Status: 200, Outcome: proxy.OutcomeAnswered, Attempts: 1,
 		Duration: 1234567 * time.Nanosecond, RequestOctets: 123, ReplyOctets: 456,

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"soapway/internal/field"
 )
 
 // Options configures a [Guard]; the zero value lets everybody in.
@@ -113,7 +115,7 @@ type Caller struct {
 	// Addr is the caller's address, behind the proxies that are trusted.
 	Addr netip.Addr
 	// Header has the fields; nil for callers that have none.
-	Header http.Header
+	Header field.List
 	// Certificate is that of the connection, verified; nil if there is none.
 	Certificate *Certificate
 }
@@ -222,7 +224,7 @@ func (g *Guard) prove(c *Caller) (name string, open bool, denial *Denial) {
 		return "", false, nil
 	}
 	offered := false
-	for _, v := range c.Header["Authorization"] {
+	for _, v := range c.Header.Values("Authorization") {
 		scheme, rest, _ := strings.Cut(v, " ")
 		rest = strings.TrimLeft(rest, " ")
 		switch {
@@ -243,7 +245,7 @@ func (g *Guard) prove(c *Caller) (name string, open bool, denial *Denial) {
 		}
 	}
 	if g.opt.Keys != nil {
-		for _, v := range c.Header[g.opt.KeyHeader] {
+		for _, v := range c.Header.Values(g.opt.KeyHeader) {
 			offered = true
 			if who, ok := g.opt.Keys.check(v); ok {
 				return "key:" + who, false, nil

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"soapway/internal/field"
 )
 
 func mustNew(t *testing.T, opt Options) *Guard {
@@ -23,7 +25,7 @@ func mustNew(t *testing.T, opt Options) *Guard {
 }
 
 func from(addr string, fields ...string) *Caller {
-	c := &Caller{Addr: netip.MustParseAddr(addr), Header: http.Header{}}
+	c := &Caller{Addr: netip.MustParseAddr(addr), Header: field.List{}}
 	for i := 0; i < len(fields); i += 2 {
 		c.Header.Add(fields[i], fields[i+1])
 	}

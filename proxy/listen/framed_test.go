@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/internal/frame"
 	"soapway/proxy"
 	"soapway/soapcodec"
@@ -231,7 +232,7 @@ func TestFramedReplies(t *testing.T) {
 		return func(r *proxy.Reply) { r.Code, r.Version = c, v }
 	}
 	field := func(k, v string) func(*proxy.Reply) {
-		return func(r *proxy.Reply) { r.Header = http.Header{k: {v}} }
+		return func(r *proxy.Reply) { r.Header = field.Of(http.Header{k: {v}}) }
 	}
 	const ns11, ns12 = "http://schemas.xmlsoap.org/soap/envelope/", "http://www.w3.org/2003/05/soap-envelope"
 	tests := []struct {

@@ -189,12 +189,8 @@ func (t *turn) take(r io.Reader, n int64) bool {
 // isEnvelope reports whether the body of a reply can be one: the server has
 // checked it, but a media type that needs its header cannot go without it.
 func isEnvelope(reply *proxy.Reply) bool {
-	field := ""
-	if v := reply.Header["Content-Type"]; len(v) > 0 {
-		field = v[0]
-	}
-	ct, err := soapcodec.ParseContentType(field)
-	return err == nil && ct.IsSOAP() && reply.Header["Content-Encoding"] == nil
+	ct, err := soapcodec.ParseContentType(reply.Header.Get("Content-Type"))
+	return err == nil && ct.IsSOAP() && !reply.Header.Has("Content-Encoding")
 }
 
 // readReply reads a reply of unknown length whole, since its length goes first.

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"soapway/internal/field"
 	"soapway/proxy"
 )
 
@@ -45,7 +46,7 @@ func testHTTP2Exchange(t *testing.T, engine Engine) {
 		if ex.Target != target || ex.Method != "POST" || ex.Host != "client.test:99" || ex.Length != 3 || ex.Framed || ex.TLS || ex.Listener != "main" || ex.Route != "fixed" {
 			t.Errorf("%q: got %+v", target, ex)
 		}
-		if fmt.Sprint(ex.Header["X-Two"]) != "[1 2]" || ex.Header.Get("SOAPAction") != `"a"` || ex.Header.Get("Cookie") != "a=1; b=2" || ex.Received.IsZero() {
+		if fmt.Sprint(ex.Header.Values("X-Two")) != "[1 2]" || ex.Header.Get("SOAPAction") != `"a"` || ex.Header.Get("Cookie") != "a=1; b=2" || ex.Received.IsZero() {
 			t.Errorf("%q: header %v", target, ex.Header)
 		}
 		if ex.Client.String() != p.LocalAddr().String() {
@@ -55,7 +56,7 @@ func testHTTP2Exchange(t *testing.T, engine Engine) {
 	for _, fields := range [][]string{common(), common("host", "gw"), {":method", "GET", ":scheme", "http", ":path", "/x", "host", "gw"}} {
 		id := p.open(true, fields...)
 		p.echoed(id, "")
-		if ex := await(t, got, "exchange"); ex.Host != "gw" || ex.Header["Host"] != nil || ex.Length != 0 {
+		if ex := await(t, got, "exchange"); ex.Host != "gw" || ex.Header.Values("Host") != nil || ex.Length != 0 {
 			t.Errorf("%q: got %+v", fields, ex)
 		}
 	}
@@ -205,10 +206,10 @@ func TestHTTP2Replies(t *testing.T) {
 		{"304 never has a body", "GET", *textReply(304, doc), "304", "", map[string]string{"content-length": ""}},
 		{"HEAD", "HEAD", *textReply(200, doc), "200", "", map[string]string{"content-length": "4"}},
 		{"no 1xx as an answer", "POST", proxy.Reply{Status: 102}, "500", "", nil},
-		{"the connection is no business of a reply", "POST", proxy.Reply{Status: 413, CloseConnection: true, Header: http.Header{
+		{"the connection is no business of a reply", "POST", proxy.Reply{Status: 413, CloseConnection: true, Header: field.Of(http.Header{
 			"Connection": {"close"}, "Transfer-Encoding": {"chunked"}, "Keep-Alive": {"1"}, "Upgrade": {"x"}, "Trailer:X-T": {"no"},
 			"content-length": {"99"}, "X-Evil": {"a\r\nset-cookie: b"}, "X Bad": {"no"}, "SOAPAction": {"kept"},
-		}}, "413", "", map[string]string{"connection": "", "transfer-encoding": "", "keep-alive": "", "upgrade": "", "x-t": "", "content-length": "0", "set-cookie": "", "x bad": "", "soapaction": "kept"}},
+		})}, "413", "", map[string]string{"connection": "", "transfer-encoding": "", "keep-alive": "", "upgrade": "", "x-t": "", "content-length": "0", "set-cookie": "", "x bad": "", "soapaction": "kept"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			closed := make(chan bool, 2)

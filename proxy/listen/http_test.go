@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/proxy"
 )
 
@@ -47,7 +48,7 @@ func testHTTPExchange(t *testing.T, engine Engine) {
 		if ex.Target != target || ex.Method != "POST" || ex.Length != 3 || ex.Framed || ex.Listener != "main" || ex.Route != "fixed" {
 			t.Errorf("%q: got %+v", target, ex)
 		}
-		if fmt.Sprint(ex.Header["X-Two"]) != "[1 2]" || ex.Header.Get("SOAPAction") != `"a"` || ex.Received.IsZero() {
+		if fmt.Sprint(ex.Header.Values("X-Two")) != "[1 2]" || ex.Header.Get("SOAPAction") != `"a"` || ex.Received.IsZero() {
 			t.Errorf("%q: header %v", target, ex.Header)
 		}
 		if ex.Client.String() != p.LocalAddr().String() {
@@ -73,7 +74,7 @@ func testHTTPReplies(t *testing.T, engine Engine) {
 		{"no type is not guessed", "POST", proxy.Reply{Status: 200, Body: strings.NewReader("<html>"), Length: 6}, 200, 6, "<html>", nil},
 		{"chunked", "POST", proxy.Reply{Status: 500, Body: strings.NewReader(strings.Repeat(doc, 5000)), Length: -1}, 500, -1, strings.Repeat(doc, 5000), nil},
 		{"empty 200", "POST", proxy.Reply{Status: 200}, 200, 0, "", nil},
-		{"empty 202 with type", "POST", proxy.Reply{Status: 202, Header: http.Header{"Content-Type": {"text/xml"}}}, 202, 0, "", []string{"text/xml"}},
+		{"empty 202 with type", "POST", proxy.Reply{Status: 202, Header: field.Of(http.Header{"Content-Type": {"text/xml"}})}, 202, 0, "", []string{"text/xml"}},
 		{"202 with envelope", "POST", *textReply(202, doc), 202, 4, doc, []string{"text/xml"}},
 		{"204", "POST", proxy.Reply{Status: 204}, 204, 0, "", nil},
 		{"204 never has a body", "POST", *textReply(204, doc), 204, 0, "", []string{"text/xml"}},
@@ -99,10 +100,10 @@ func testHTTPReplies(t *testing.T, engine Engine) {
 			if resp.StatusCode != tt.status || body != tt.body || resp.ContentLength != tt.length {
 				t.Errorf("got %d, %d octets %.40q (length %d), want %d, %.40q, %d", resp.StatusCode, len(body), body, resp.ContentLength, tt.status, tt.body, tt.length)
 			}
-			if got := resp.Header["Content-Type"]; fmt.Sprint(got) != fmt.Sprint(tt.typ) {
+			if got := resp.Header.Values("Content-Type"); fmt.Sprint(got) != fmt.Sprint(tt.typ) {
 				t.Errorf("Content-Type: got %q, want %q", got, tt.typ)
 			}
-			if (tt.status == 204 || tt.status == 304) && (resp.Header["Content-Length"] != nil || resp.TransferEncoding != nil) {
+			if (tt.status == 204 || tt.status == 304) && (resp.Header.Values("Content-Length") != nil || resp.TransferEncoding != nil) {
 				t.Errorf("%d with a length: %v", tt.status, resp.Header)
 			}
 			if tt.status != 500 || tt.reply.Status == 500 { // our own 500 closes
@@ -123,13 +124,13 @@ func TestHTTPReplyFields(t *testing.T) { onBoth(t, testHTTPReplyFields) }
 func testHTTPReplyFields(t *testing.T, engine Engine) {
 	addr, _ := listenHTTP(t, HTTPOptions{Engine: engine}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 		r := textReply(200, "ok")
-		r.Header["SOAPAction"] = []string{"kept"}
-		r.Header["X-Evil"] = []string{"a\r\nSet-Cookie: b"}
-		r.Header["X Bad"] = []string{"dropped"}
-		r.Header["Transfer-Encoding"] = []string{"chunked"}
-		r.Header["content-length"] = []string{"99"}
-		r.Header["Trailer:X-T"] = []string{"no"}
-		r.Header["Connection"] = []string{"upgrade"}
+		r.Header.Set("SOAPAction", "kept")
+		r.Header.Set("X-Evil", "a\r\nSet-Cookie: b")
+		r.Header.Set("X Bad", "dropped")
+		r.Header.Set("Transfer-Encoding", "chunked")
+		r.Header.Set("content-length", "99")
+		r.Header.Set("Trailer:X-T", "no")
+		r.Header.Set("Connection", "upgrade")
 		return r
 	})
 	p := connect(t, addr)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/proxy"
 )
 
@@ -39,7 +40,7 @@ func echoServer(_ context.Context, ex *proxy.Exchange) *proxy.Reply {
 
 func textReply(status int, body string) *proxy.Reply {
 	return &proxy.Reply{
-		Status: status, Header: http.Header{"Content-Type": {"text/xml"}},
+		Status: status, Header: field.Of(http.Header{"Content-Type": {"text/xml"}}),
 		Body: strings.NewReader(body), Length: int64(len(body)),
 	}
 }

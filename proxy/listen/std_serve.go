@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/internal/h1"
 	"soapway/proxy"
 )
@@ -117,7 +118,7 @@ func exchangeOf(opt *HTTPOptions, c *conn, r *http.Request, body io.Reader) *pro
 		Method:      r.Method,
 		Target:      r.RequestURI,
 		Host:        r.Host,
-		Header:      r.Header,
+		Header:      field.Of(r.Header),
 		Body:        body,
 		Length:      r.ContentLength,
 	}
@@ -126,9 +127,9 @@ func exchangeOf(opt *HTTPOptions, c *conn, r *http.Request, body io.Reader) *pro
 // fieldsOf gives the answer the fields of a reply, but for those that net/http writes.
 func fieldsOf(w http.ResponseWriter, reply *proxy.Reply) http.Header {
 	h := w.Header()
-	for k, v := range reply.Header {
-		if !ownField(k) {
-			h[k] = v
+	for _, f := range reply.Header {
+		if !ownField(f.Name) {
+			h[f.Name] = append(h[f.Name], f.Value)
 		}
 	}
 	if _, ok := h["Content-Type"]; !ok {

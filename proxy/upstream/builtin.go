@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"soapway/internal/field"
 	"soapway/proxy"
 )
 
@@ -46,7 +47,7 @@ many times a second one caller can have it.</p>
 // builtin is a node inside the process.
 type builtin struct {
 	name     string
-	serve    func(*http.Header, *proxy.Request, io.Reader) (*proxy.Response, error)
+	serve    func(*field.List, *proxy.Request, io.Reader) (*proxy.Response, error)
 	mirror   bool // it answers with what it was sent
 	inFlight atomic.Int64
 	closed   atomic.Bool
@@ -115,7 +116,7 @@ func (b *builtin) Send(ctx context.Context, req *proxy.Request) (*proxy.Response
 func (b *builtin) mirrored(ctx context.Context, req *proxy.Request) *proxy.Response {
 	resp := &proxy.Response{Status: http.StatusOK, Length: int64(len(req.Data)), Data: req.Data, Framed: req.Header == nil}
 	if !resp.Framed {
-		resp.Header = echoFields(http.Header{}, req)
+		resp.Header = echoFields(make(field.List, 0, 2), req)
 	}
 	if len(req.Data) > 0 {
 		b.inFlight.Add(1)
@@ -149,10 +150,10 @@ func (b *mirrorBody) Close() error {
 }
 
 // echoFields adds those of a request that tell what its octets are.
-func echoFields(h http.Header, req *proxy.Request) http.Header {
+func echoFields(h field.List, req *proxy.Request) field.List {
 	for _, k := range []string{"Content-Type", "Content-Encoding"} {
-		if v, ok := req.Header[k]; ok {
-			h[k] = v
+		for _, v := range req.Header.Values(k) {
+			h.Add(k, v)
 		}
 	}
 	return h
@@ -167,7 +168,7 @@ func (b *builtin) answer(ctx context.Context, req *proxy.Request) (*proxy.Respon
 		}
 	}
 	defer body.Close()
-	header := http.Header{}
+	header := field.List{}
 	return b.serve(&header, req, &ctxReader{ctx: ctx, r: body})
 }
 
@@ -179,7 +180,7 @@ func sourceError(err error) error {
 
 // onlyPOST answers for a built-in service that has nothing to be fetched, such
 // as a WSDL.
-func onlyPOST(header *http.Header, req *proxy.Request) *proxy.Response {
+func onlyPOST(header *field.List, req *proxy.Request) *proxy.Response {
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
 		return nil
 	}
@@ -187,7 +188,7 @@ func onlyPOST(header *http.Header, req *proxy.Request) *proxy.Response {
 	return &proxy.Response{Status: http.StatusMethodNotAllowed, Header: *header}
 }
 
-func echo(header *http.Header, req *proxy.Request, body io.Reader) (*proxy.Response, error) {
+func echo(header *field.List, req *proxy.Request, body io.Reader) (*proxy.Response, error) {
 	if resp := described(header, req); resp != nil {
 		return resp, nil
 	}
@@ -209,24 +210,24 @@ func echo(header *http.Header, req *proxy.Request, body io.Reader) (*proxy.Respo
 	return resp, nil
 }
 
-func servePage(header *http.Header, req *proxy.Request, body io.Reader) (*proxy.Response, error) {
-	resp := &proxy.Response{Status: http.StatusOK, Header: *header}
+func servePage(header *field.List, req *proxy.Request, body io.Reader) (*proxy.Response, error) {
+	resp := &proxy.Response{Status: http.StatusOK}
 	switch req.Method {
 	case http.MethodGet:
 		resp.Body = io.NopCloser(strings.NewReader(page))
 	case http.MethodHead:
 	default:
 		header.Set("Allow", "GET, HEAD")
-		resp.Status = http.StatusMethodNotAllowed
+		resp.Status, resp.Header = http.StatusMethodNotAllowed, *header
 		return resp, nil
 	}
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Cache-Control", "no-store")
-	resp.Length = int64(len(page))
+	resp.Header, resp.Length = *header, int64(len(page))
 	return resp, nil
 }
 
-func sink(header *http.Header, req *proxy.Request, body io.Reader) (*proxy.Response, error) {
+func sink(header *field.List, req *proxy.Request, body io.Reader) (*proxy.Response, error) {
 	if resp := onlyPOST(header, req); resp != nil {
 		return resp, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"soapway/internal/field"
 	"soapway/proxy"
 )
 
@@ -37,7 +38,7 @@ func TestEcho(t *testing.T) {
 		for _, known := range []bool{true, false} {
 			want := strings.Repeat("x", size)
 			req := request(want)
-			req.Header = http.Header{"Content-Type": {"application/soap+xml"}, "Content-Encoding": {"gzip"}, "X": {"y"}}
+			req.Header = field.Of(http.Header{"Content-Type": {"application/soap+xml"}, "Content-Encoding": {"gzip"}, "X": {"y"}})
 			if !known {
 				req.Length = -1
 			}

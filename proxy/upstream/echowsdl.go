@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"soapway/internal/field"
 	"soapway/proxy"
 )
 
@@ -53,7 +54,7 @@ const echoWSDL = `<?xml version="1.0" encoding="UTF-8"?>
 
 // described answers GET and HEAD for the description of echo; nil if something
 // else is asked for.
-func described(header *http.Header, req *proxy.Request) *proxy.Response {
+func described(header *field.List, req *proxy.Request) *proxy.Response {
 	name, _, _ := strings.Cut(req.Query, "=")
 	if req.Method != http.MethodGet && req.Method != http.MethodHead || !strings.EqualFold(name, "wsdl") && !strings.EqualFold(name, "singleWsdl") {
 		return nil

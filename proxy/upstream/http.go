@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/textproto"
@@ -15,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/internal/h1"
 	"soapway/proxy"
 )
@@ -226,16 +226,13 @@ func (n *HTTP) head(b []byte, req *proxy.Request) ([]byte, error) {
 		host = withoutZone(n.base.host)
 	}
 	h := req.Header
-	if n.auth != "" && h["Authorization"] == nil || n.forward && n.opt.Dial.Proxy.User != nil {
-		h = maps.Clone(h)
-		if h == nil {
-			h = make(http.Header, 2)
+	if n.auth != "" && !h.Has("Authorization") || n.forward && n.opt.Dial.Proxy.User != nil {
+		h = h.Clone()
+		if n.auth != "" && !h.Has("Authorization") {
+			h.Add("Authorization", n.auth)
 		}
-		if n.auth != "" && h["Authorization"] == nil {
-			h["Authorization"] = []string{n.auth}
-		}
-		if own := n.forward && n.opt.Dial.Proxy.User != nil; own {
-			h["Proxy-Authorization"] = []string{basicOf(n.opt.Dial.Proxy.User)}
+		if n.forward && n.opt.Dial.Proxy.User != nil {
+			h.Set("Proxy-Authorization", basicOf(n.opt.Dial.Proxy.User))
 		}
 	}
 	return h1.AppendRequest(b, req.Method, target, host, h, req.Length)
@@ -280,29 +277,30 @@ func (a *attempt) open(req *proxy.Request, b []byte) ([]byte, error) {
 // hopField reports whether every hop writes this field itself (RFC 9110 §7.6.1,
 // RFC 9112 §6). Expect is answered by the listener and never sent on.
 func hopField(name string) bool {
-	switch textproto.CanonicalMIMEHeaderKey(name) {
+	switch name {
 	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer",
-		"Transfer-Encoding", "Upgrade", "Content-Length", "Expect", "Host":
+		"Transfer-Encoding", "Upgrade", "Content-Length", "Expect":
 		return true
 	}
 	return false
 }
 
 // endToEnd removes the fields that are not for the next hop, and those that
-// Connection names, from an answer that is ours to change.
-func endToEnd(h http.Header) http.Header {
-	for _, list := range h["Connection"] {
-		for name := range strings.SplitSeq(list, ",") {
+// Connection names, from an answer that is ours to change. Their names are in
+// canonical form.
+func endToEnd(h field.List) field.List {
+	var named []string
+	for i := range h {
+		if h[i].Name != "Connection" {
+			continue
+		}
+		for name := range strings.SplitSeq(h[i].Value, ",") {
 			if name = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)); !proxy.Protected(name) {
-				h.Del(name)
+				named = append(named, name)
 			}
 		}
 	}
-	for k := range h {
-		if hopField(k) && k != "Host" {
-			delete(h, k)
-		}
-	}
+	h.DelFunc(func(f *field.Field) bool { return hopField(f.Name) || slices.Contains(named, f.Name) })
 	return h
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/proxy"
 )
 
@@ -36,10 +37,10 @@ func TestHTTPSend(t *testing.T) {
 	req := request("<x/>")
 	req.Rest, req.Query, req.HasQuery = "/a%2Fb", "q=%20&r", true
 	req.Host = "client.test:99"
-	req.Header = http.Header{
+	req.Header = field.Of(http.Header{
 		"SOAPAction": {`"urn:a"`}, "X-Two": {"1", "2"},
 		"Connection": {"close"}, "Expect": {"100-continue"}, "Te": {"trailers"}, "Transfer-Encoding": {"chunked"}, "content-length": {"99"}, "Upgrade": {"h2c"},
-	}
+	})
 	resp, err := n.Send(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
@@ -50,8 +51,8 @@ func TestHTTPSend(t *testing.T) {
 	if got := body(t, resp); got != "<r/>" || resp.Status != 200 || resp.Length != 4 || resp.Framed {
 		t.Errorf("got %d %q %+v", resp.Status, got, resp)
 	}
-	want := http.Header{"Content-Type": {"text/xml"}, "X-End": {"1"}, "Set-Cookie": {"a", "b"}}
-	if fmt.Sprint(resp.Header) != fmt.Sprint(want) {
+	want := field.Of(http.Header{"Content-Type": {"text/xml"}, "X-End": {"1"}, "Set-Cookie": {"a", "b"}})
+	if fmt.Sprint(field.Of(resp.Header.HTTP())) != fmt.Sprint(want) {
 		t.Errorf("header: got %v, want %v", resp.Header, want)
 	}
 	got := await(t, raw, "request")
@@ -151,7 +152,7 @@ func TestHTTPNameAndCredentials(t *testing.T) {
 	if got := await(t, auth, "request"); got != "Basic dXNlcjpzM2NyZXQ=" {
 		t.Errorf("Authorization: got %q", got)
 	}
-	req.Header["Authorization"] = []string{"Bearer x"}
+	req.Header.Set("Authorization", "Bearer x")
 	n.Send(t.Context(), req)
 	if got := await(t, auth, "request"); got != "Bearer x" {
 		t.Errorf("Authorization: got %q", got)
@@ -215,7 +216,7 @@ func TestHTTPAnswers(t *testing.T) {
 			})
 			n := newHTTP(t, HTTPOptions{URL: "http://" + addr})
 			req := request("<x/>")
-			req.Header["Idempotency-Key"] = []string{"makes some clients retry"}
+			req.Header.Set("Idempotency-Key", "makes some clients retry")
 			resp, err := n.Send(t.Context(), req)
 			switch {
 			case tt.bad:
@@ -602,7 +603,7 @@ func TestHTTPNoSecondTry(t *testing.T) {
 			send := func() error {
 				req := request("")
 				req.Method = method
-				req.Header["Idempotency-Key"] = []string{"k"}
+				req.Header.Set("Idempotency-Key", "k")
 				_, err := n.Send(t.Context(), req)
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/proxy"
 )
 
@@ -212,7 +213,7 @@ var (
 
 func benchRequest() *proxy.Request {
 	req := request(benchBody)
-	req.Header = http.Header{"Content-Type": {"text/xml"}, "SOAPAction": {`"a"`}, "Via": {"1.1 gateway"}, "X-Forwarded-For": {"127.0.0.1"}}
+	req.Header = field.Of(http.Header{"Content-Type": {"text/xml"}, "SOAPAction": {`"a"`}, "Via": {"1.1 gateway"}, "X-Forwarded-For": {"127.0.0.1"}})
 	return req
 }
 
@@ -242,7 +243,7 @@ func BenchmarkHTTPSend(b *testing.B) {
 	b.Run("net/http", func(b *testing.B) {
 		tr := &http.Transport{WriteBufferSize: 16 << 10, ReadBufferSize: 8 << 10}
 		defer tr.CloseIdleConnections()
-		header := benchRequest().Header
+		header := benchRequest().Header.HTTP()
 		b.ReportAllocs()
 		for b.Loop() {
 			req, _ := http.NewRequest("POST", "http://"+addr+"/", strings.NewReader(benchBody))

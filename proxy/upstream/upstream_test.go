@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/proxy"
 )
 
@@ -124,7 +125,7 @@ const okReply = "HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: 4\
 // request makes a POST with a body that can be sent again.
 func request(body string) *proxy.Request {
 	return &proxy.Request{
-		Method: "POST", Header: http.Header{"Content-Type": {"text/xml"}},
+		Method: "POST", Header: field.Of(http.Header{"Content-Type": {"text/xml"}}),
 		Length: int64(len(body)),
 		Body:   func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(body)), nil },
 	}
@@ -134,7 +135,7 @@ func request(body string) *proxy.Request {
 func streaming(r io.Reader, length int64) (*proxy.Request, *onceBody) {
 	b := &onceBody{r: r, closed: make(chan struct{})}
 	req := &proxy.Request{
-		Method: "POST", Header: http.Header{"Content-Type": {"text/xml"}},
+		Method: "POST", Header: field.Of(http.Header{"Content-Type": {"text/xml"}}),
 		Length: length, Once: true,
 		Body: func() (io.ReadCloser, error) {
 			if b.used() {
@@ -273,13 +274,13 @@ func pipeBody() (*io.PipeReader, *io.PipeWriter) { return io.Pipe() }
 // TestEndToEnd: Connection takes its own fields away, and none that says what
 // the answer is.
 func TestEndToEnd(t *testing.T) {
-	h := endToEnd(http.Header{
+	h := endToEnd(field.Of(http.Header{
 		"Connection": {"X-Hop , close", "content-encoding, Content-Type, location, www-authenticate"},
 		"X-Hop":      {"1"}, "Keep-Alive": {"1"}, "Transfer-Encoding": {"chunked"}, "Content-Length": {"1"},
 		"Content-Encoding": {"gzip"}, "Content-Type": {"text/xml"}, "Location": {"/x"}, "Www-Authenticate": {"Basic"}, "X-Kept": {"1"},
-	})
+	}))
 	want := []string{"Content-Encoding", "Content-Type", "Location", "Www-Authenticate", "X-Kept"}
-	if got := slices.Sorted(maps.Keys(h)); !slices.Equal(got, want) {
+	if got := slices.Sorted(maps.Keys(h.HTTP())); !slices.Equal(got, want) {
 		t.Errorf("endToEnd: got %v, want %v", got, want)
 	}
 }
