@@ -12,7 +12,7 @@ LABTESTS ?= Faults|Frozen|FullDisk|Brim|OutageAndKill
 WHAT    ?= queue
 LAB     := cd internal/faultlab && ../../bin/faultlab.test -test.v -test.timeout 2h
 
-.PHONY: run build test check fuzz conformance golden rules bench purego cross interop clean faults powercuts versus versus-queue versus-xml versus-proxy
+.PHONY: run build test check fuzz conformance golden rules bench purego cross interop clean faults powercuts links versus versus-queue versus-xml versus-proxy
 
 # The shipped gateway.yaml stores messages in ./data. Where a sync proves nothing,
 # as in a container without a volume, the gateway refuses that: for a first look
@@ -83,6 +83,11 @@ powercuts: N = 30
 powercuts: ## power cuts on an ext4 of its own, as root: make powercuts N=1000
 	$(GO) test -c -o bin/faultlab.test ./internal/faultlab
 	$(LAB) -test.run '^TestPowerCuts$$' -cuts $(N)
+
+links: N = 10000
+links: ## two gateways, each in a network and on a disk of its own, and a cable that comes and goes, as root: make links N=10000
+	$(GO) test -c -o bin/faultlab.test ./internal/faultlab
+	$(LAB) -test.run '^TestLink$$' -link $(N)
 
 versus: ## ours beside what one could use instead, in one run: make versus WHAT=queue, WHAT=xml, WHAT=proxy
 	@case '$(WHAT)' in queue|xml|proxy) ;; *) echo 'versus: WHAT=queue, WHAT=xml and WHAT=proxy are what there is'; exit 2;; esac

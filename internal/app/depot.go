@@ -17,6 +17,7 @@ import (
 	"soapway/internal/telemetry"
 	"soapway/proxy"
 	"soapway/queue"
+	"soapway/queue/relay"
 )
 
 // A depot is the durable side of a gateway: a store and the queue that empties
@@ -365,7 +366,9 @@ func (p *depot) Enqueue(ctx context.Context, m *proxy.Stored) (proxy.Receipt, er
 	if m.Blob != nil {
 		message.Blob = m.Blob // no typed nil
 	}
-	message.Came, _ = m.Came.(*queue.Label)
+	if message.Came, _ = m.Came.(*queue.Label); message.Came != nil {
+		relay.Gather(ctx)
+	}
 	receipt, err := s.put(ctx, message, m.Identity)
 	switch {
 	case err == nil:

@@ -56,6 +56,10 @@
 // unmount and mount. A device whose own cache lies is not modelled. A frozen
 // backend is one that looks at nothing: for its peers that is a stopped process.
 //
+// TestLink has two gateways with a link between them (SPEC.md §6): two network namespaces
+// with a veth pair, which is taken away and brought back, two disks, and a checker of its
+// own, since what is judged there has passed two stores.
+//
 // TestLabCanFail breaks the promises, one after the other, and the checker has to
 // say which.
 //

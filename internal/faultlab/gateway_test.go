@@ -97,13 +97,17 @@ func (l *logTail) String() string {
 
 // launch starts a process and does not wait for it to be ready. What it prints
 // goes to also, too, unless that is nil.
-func launch(file string, also io.Writer) (*gateway, error) {
+func launch(file string, also io.Writer) (*gateway, error) { return launchBy(nil, file, also) }
+
+// launchBy is launch by a program that becomes the gateway.
+func launchBy(by []string, file string, also io.Writer) (*gateway, error) {
 	bin, err := build()
 	if err != nil {
 		return nil, err
 	}
 	g := &gateway{log: &logTail{also: also}, ready: make(chan struct{}), gone: make(chan struct{}), addr: map[string]string{}, began: time.Now()}
-	g.cmd = exec.Command(bin, "serve", "--json", "-c", file)
+	args := append(slices.Clone(by), bin, "serve", "--json", "-c", file)
+	g.cmd = exec.Command(args[0], args[1:]...)
 	g.cmd.Stderr = g.log
 	stdout, err := g.cmd.StdoutPipe()
 	if err != nil {

@@ -224,17 +224,6 @@ func (h *Hub) Run(ctx context.Context) error {
 	return nil
 }
 
-// goes starts f unless the hub has stopped.
-func (h *Hub) goes(f func()) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return false
-	}
-	h.wg.Go(f)
-	return true
-}
-
 // Send takes an item to a site and returns the answer. The error is, or wraps,
 // ErrDown, or that of ctx, or what keeps the body from being read.
 func (h *Hub) Send(ctx context.Context, site string, it *Item) (Result, error) {

@@ -18,7 +18,10 @@ const (
 	// there is enough for it (earlyItems, or octets as many as a quarter of a batch):
 	// a few large ones are cheaper, on both disks.
 	maxBatches = 4
-	earlyItems = 64
+	earlyItems = 128
+	// gathering is how long a batch that is not full waits for those that are given at
+	// the same time: far less than a link takes, and each batch costs a sync there.
+	gathering = 2 * time.Millisecond
 )
 
 // A line is a link with what is under way on it. What waits here is in the hands of
@@ -150,11 +153,31 @@ func (l *line) begin() {
 		if l.active > 0 && len(l.waiting) < earlyItems && l.octets < batchOctets/4 {
 			return
 		}
-		batch := l.take()
 		l.active++
 		// The hub waits for it; a line that is not closed has a hub that is not.
-		l.hub.wg.Go(func() { l.push(batch) })
+		l.hub.wg.Go(l.push)
+		if len(l.waiting) < batchItems {
+			return
+		}
 	}
+}
+
+// gather takes a batch, once those that are given at this moment are there.
+func (l *line) gather() []*pending {
+	l.mu.Lock()
+	full := len(l.waiting) >= batchItems || l.octets >= batchOctets
+	l.mu.Unlock()
+	if !full {
+		pause := time.NewTimer(gathering)
+		select {
+		case <-pause.C:
+		case <-l.ctx.Done():
+			pause.Stop()
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.take()
 }
 
 // take takes what one batch may have. An item with a large body goes alone. mu is held.
@@ -182,14 +205,18 @@ func (l *line) take() []*pending {
 	return batch
 }
 
-// push sends a batch and gives everybody the answer.
-func (l *line) push(batch []*pending) {
+// push makes a batch, sends it and gives everybody the answer.
+func (l *line) push() {
 	defer func() {
 		l.mu.Lock()
 		l.active--
 		l.begin()
 		l.mu.Unlock()
 	}()
+	batch := l.gather()
+	if len(batch) == 0 {
+		return // taken by another, or its senders have left
+	}
 	ctx, cancel := context.WithCancelCause(l.ctx)
 	defer cancel(nil)
 	if len(batch) == 1 {

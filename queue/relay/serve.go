@@ -206,8 +206,13 @@ func (h *Hub) badBatch(peer Peer, err error) *Response {
 func (h *Hub) takeAll(ctx context.Context, peer Peer, items []*Item) []Result {
 	results := make([]Result, len(items))
 	var wg sync.WaitGroup
+	group := &together{left: len(items), all: make(chan struct{})}
 	for i, it := range items {
-		wg.Go(func() { results[i] = h.take(ctx, peer, it) })
+		wg.Go(func() {
+			m := &member{of: group}
+			defer m.arrive()
+			results[i] = h.take(context.WithValue(ctx, memberKey{}, m), peer, it)
+		})
 	}
 	wg.Wait()
 	return results

@@ -183,6 +183,7 @@ func (p *place) Take(ctx context.Context, _ Peer, it *Item) Result {
 		ID: cryptorand.Text(), Route: "orders", Destination: "depot", Lane: it.Fields[0][1], Accepted: time.Now(),
 		Body: bytes.Clone(body), Came: &label, Meta: []byte(strings.Join(it.Trace, " ")),
 	}
+	Gather(ctx)
 	switch err := p.queue.Put(ctx, m); {
 	case err == nil:
 		return Result{Outcome: Stored}
