@@ -29,7 +29,6 @@ var notYet = []unbuilt{
 	{"store.assume_synced", is(false), "use dir, a store on this machine"},
 	{"admin.tls", isNil, "keep admin on loopback, or put a TLS proxy in front"},
 	{"admin.audit", isZero, "remove the key"},
-	{"alerts", nil, "watch /metrics on the admin address"},
 }
 
 func is(want any) func(any) bool { return func(v any) bool { return v == want } }

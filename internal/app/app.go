@@ -10,6 +10,7 @@ import (
 
 	"soapway/config"
 	"soapway/internal/admin"
+	"soapway/internal/alert"
 	"soapway/internal/lifecycle"
 	"soapway/internal/telemetry"
 	"soapway/proxy"
@@ -31,6 +32,7 @@ type App struct {
 	metrics   *telemetry.Metrics
 	access    *telemetry.Access
 	traces    *telemetry.Tracer
+	alerts    *alert.Watcher
 	handler   *proxy.Handler
 	door      door
 	depot     *depot
@@ -70,6 +72,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	a := &App{opt: opt, log: opt.Log.Logger(), metrics: telemetry.NewMetrics(), cfg: cfg}
 	a.access = telemetry.NewAccess(opt.Stdout, a.log, a.metrics)
 	a.traces = telemetry.NewTracer(opt.Version, a.log, a.metrics)
+	a.alerts = alert.New(alert.Options{Source: a.conditions, Log: a.log, About: aboutGateway(opt.Version)})
 	a.depot = newDepot(a.log, a.metrics, &a.door)
 	a.depot.openStore = opt.openStore
 	a.sites = newSites(a.log, a.depot, &a.door)
@@ -114,10 +117,12 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		}
 		return nil, problems
 	}
+	a.setAlerts(cfg)
 	a.traces.Set(cfg.Telemetry.OTLP.Reveal(), cfg.Telemetry.Sample)
 	a.group = lifecycle.New(lifecycle.Options{Drain: drainOf(cfg), Log: a.log},
 		lifecycle.Part{Name: "access log", Run: a.access.Run},
 		lifecycle.Part{Name: "traces", Run: a.traces.Run},
+		lifecycle.Part{Name: "alerts", Run: a.alerts.Run},
 		lifecycle.Part{Name: "nodes", Run: a.runNodes},
 		lifecycle.Part{Name: "links", Run: a.sites.run},
 		lifecycle.Part{Name: "store", Run: a.depot.run},

@@ -25,11 +25,12 @@ import (
 // the first such route opens one. It is what the proxy stores with and what the
 // queue delivers by, so that neither of them knows the other.
 type depot struct {
-	log       *slog.Logger
-	metrics   *telemetry.Metrics
-	handler   *proxy.Handler // set before the first message
-	door      *door
-	openStore func(queue.StoreOptions) (queue.Store, error)
+	log        *slog.Logger
+	metrics    *telemetry.Metrics
+	happenings happenings
+	handler    *proxy.Handler // set before the first message
+	door       *door
+	openStore  func(queue.StoreOptions) (queue.Store, error)
 
 	present atomic.Pointer[stock]
 	opened  chan *stock // to run; holds one, nil for one that waits for room
@@ -122,7 +123,7 @@ func (p *depot) show(s *stock) {
 	p.present.Store(s)
 	p.starved.Store(false)
 	p.watched.Do(func() {
-		p.metrics.WatchQueue(telemetry.QueueSource{Queues: p.samples, DiskFree: p.free})
+		p.metrics.WatchQueue(telemetry.QueueSource{Queues: p.samples, Links: p.links, DiskFree: p.free})
 	})
 }
 
@@ -133,7 +134,7 @@ func exists(dir string) bool {
 }
 
 func (p *depot) acquire(cfg *config.Config) (*stock, error) {
-	options, err := storeOptions(cfg, p.log, p.metrics)
+	options, err := storeOptions(cfg, p.log, storeWatch{p.metrics, &p.happenings})
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +145,7 @@ func (p *depot) acquire(cfg *config.Config) (*stock, error) {
 	warnOfKeyFile(cfg, p.log)
 	s := &stock{store: store, keys: cfg.Store.EncryptionKey, relaxed: cfg.Store.Durability == config.DurabilityRelaxed, waiting: store.Info().Messages}
 	s.queue, err = queue.New(store, p, queue.Options{
-		Log: p.log, Observer: observer{p.metrics},
+		Log: p.log, Observer: observer{p.metrics, &p.happenings},
 		Drain: forever, // the group of parts has the budget
 	})
 	if err == nil {
@@ -501,8 +502,11 @@ func (p *depot) Probe(ctx context.Context, destination string) error {
 	return p.handler.Probe(ctx, destination)
 }
 
-// observer tells the metrics what happens in a queue.
-type observer struct{ *telemetry.Metrics }
+// observer tells the metrics, and the alarms, what happens in a queue.
+type observer struct {
+	*telemetry.Metrics
+	happenings *happenings
+}
 
 var _ queue.Observer = observer{}
 
@@ -516,7 +520,10 @@ func (observer) Attempted(string, queue.Outcome, time.Duration) {}
 func (o observer) Finished(route string, waited time.Duration) { o.Delivered(route, waited) }
 
 // ClockSet implements [queue.Observer].
-func (o observer) ClockSet(by time.Duration) { o.Metrics.ClockSet(by) }
+func (o observer) ClockSet(by time.Duration) {
+	o.happenings.note(&o.happenings.clock)
+	o.Metrics.ClockSet(by)
+}
 
 // Circuit implements [queue.Observer]: a scrape looks the state up.
 func (observer) Circuit(string, bool) {}

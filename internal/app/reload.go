@@ -119,6 +119,7 @@ func (a *App) put(cfg *config.Config) error {
 	a.retire(a.pools, fresh)
 	resize(a.listeners, size)
 	renew(a.listeners, securities, *a.securities.Load(), a.log)
+	a.setAlerts(cfg)
 	a.traces.Set(cfg.Telemetry.OTLP.Reveal(), cfg.Telemetry.Sample)
 	a.group.SetDrain(drainOf(cfg))
 	a.cfg, a.pools, a.guards = cfg, fresh, guards

@@ -82,10 +82,11 @@ var rules = map[string]rule{
 		ours: []string{"internal/redact", "internal/telemetry"},
 		test: []string{"internal/memnet"},
 	},
+	"internal/alert": {},
 	"internal/app": {
 		ours: []string{
 			"config", "proxy", "proxy/balance", "proxy/describe", "proxy/guard", "proxy/health", "proxy/listen", "proxy/upstream", "queue", "soapcodec", "soapcodec/wsdl", "xmlstream",
-			"internal/acme", "internal/admin", "internal/bundle", "internal/enrol", "internal/field", "internal/lifecycle", "internal/redact", "internal/retry", "internal/telemetry", "queue", "queue/relay",
+			"internal/acme", "internal/admin", "internal/alert", "internal/bundle", "internal/enrol", "internal/field", "internal/lifecycle", "internal/redact", "internal/retry", "internal/telemetry", "queue", "queue/relay",
 		},
 		test: []string{"internal/frame"},
 	},

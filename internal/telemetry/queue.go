@@ -27,10 +27,19 @@ type QueueSample struct {
 	IDs                               int       // messages of which repeats are noticed
 }
 
+// LinkSample is what a scrape tells of the messages that wait for another site.
+type LinkSample struct {
+	Link    string // the name of the site
+	Waiting int
+	Oldest  time.Time // acceptance of the oldest; zero if none waits
+}
+
 // QueueSource is asked at every scrape.
 type QueueSource struct {
 	// Queues lists the routes that store or have stored messages.
 	Queues func() []QueueSample
+	// Links lists the links to other sites. Nil is none.
+	Links func() []LinkSample
 	// DiskFree is the room on the filesystem of the store.
 	DiskFree func() (octets int64, ok bool)
 }
@@ -137,20 +146,21 @@ func (m *Metrics) WatchQueue(s QueueSource) {
 		oldest:   describe("gateway_queue_oldest_age_seconds", "Age of the oldest stored message that waits.", "route"),
 		stopped:  describe("gateway_queue_stopped_keys", "Order keys that stand still until an operator replays or drops their dead letter.", "route"),
 		ids:      describe("gateway_dedup_ids", "Messages of which repeats are noticed.", "route"),
+		lag:      describe("gateway_link_lag_messages", "Stored messages that wait for another site.", "link"),
 		free:     describe("gateway_disk_free_bytes", "Room on the filesystem of the store."),
 	})
 }
 
 type queueCollector struct {
-	source                               QueueSource
-	messages, oldest, stopped, ids, free *prometheus.Desc
+	source                                    QueueSource
+	messages, oldest, stopped, ids, lag, free *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*queueCollector)(nil)
 
 // Describe implements [prometheus.Collector].
 func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.messages, c.oldest, c.stopped, c.ids, c.free} {
+	for _, d := range []*prometheus.Desc{c.messages, c.oldest, c.stopped, c.ids, c.lag, c.free} {
 		ch <- d
 	}
 }
@@ -174,6 +184,11 @@ func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(c.oldest, age, q.Route)
 		gauge(c.stopped, float64(q.Stopped), q.Route)
 		gauge(c.ids, float64(q.IDs), q.Route)
+	}
+	if c.source.Links != nil {
+		for _, l := range c.source.Links() {
+			gauge(c.lag, float64(l.Waiting), l.Link)
+		}
 	}
 	if n, ok := c.source.DiskFree(); ok {
 		gauge(c.free, float64(n))

@@ -41,7 +41,7 @@ func busy(routes int) *Metrics {
 		queues = append(queues, QueueSample{Route: route, Backend: route, Pending: i, Oldest: time.Now()})
 		backends = append(backends, BackendSample{Name: route, Nodes: []NodeSample{{Name: "http://10.0.0.5:9000", Up: true}, {Name: "http://10.0.0.6:9000"}}})
 	}
-	m.WatchQueue(QueueSource{Queues: func() []QueueSample { return queues }, DiskFree: func() (int64, bool) { return 1 << 40, true }})
+	m.WatchQueue(QueueSource{Queues: func() []QueueSample { return queues }, Links: func() []LinkSample { return []LinkSample{{Link: "hq", Waiting: 7}} }, DiskFree: func() (int64, bool) { return 1 << 40, true }})
 	m.WatchBackends(func() []BackendSample { return backends })
 	return m
 }
