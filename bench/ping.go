@@ -1,296 +1,26 @@
 package bench
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"net"
-	"slices"
-	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"soapway/soapcodec"
 )
-
-// A Combo is a sender and a binder: one of the founding combinations.
-type Combo struct {
-	Code     string // such as "ff"
-	Label    string
-	Founding string // its founding name; "" for the yardstick
-	sender   string // product, raw, framed or std
-	binder   string // the listener of a gateway (web, plant) or the kind of a peer
-}
-
-// combos are the combinations, in the founding order.
-var combos = []Combo{
-	{"hh", "http client - http listener", "SoapSender-IberBinder", "product", "web"},
-	{"hr", "http client - raw http listener", "SoapSender-SocketBinder", "product", "raw-http"},
-	{"rh", "raw http client - http listener", "SocketSender-IberBinder", "raw", "web"},
-	{"rr", "raw http client - raw http listener", "SocketSender-SocketBinder", "raw", "raw-http"},
-	{"ff", "framed - framed", "FastSocketSender-FastSocketBinder", "framed", "plant"},
-	{"nn", "net/http - net/http", "", "std", "std-http"},
-}
-
-// Combos returns the combinations of these codes, all without one, in the
-// founding order.
-func Combos(codes ...string) ([]Combo, error) {
-	for _, code := range codes {
-		if !slices.ContainsFunc(combos, func(c Combo) bool { return c.Code == code }) {
-			return nil, fmt.Errorf("bench: there is no combination %.20q", code)
-		}
-	}
-	var chosen []Combo
-	for _, c := range combos {
-		if len(codes) == 0 || slices.Contains(codes, c.Code) {
-			chosen = append(chosen, c)
-		}
-	}
-	return chosen, nil
-}
-
-// EchoOptions describe two ends that exchange SOAP messages.
-type EchoOptions struct {
-	Lab *Lab
-	// Product connects the product's own sender.
-	Product DialCaller
-	Combo   Combo
-	// Version and Size are those of the message. Default SOAP 1.1, 225 octets.
-	Version soapcodec.Version
-	Size    int
-	// Messages, when there are any, are sent in turn in place of a ping.
-	Messages []*Message
-	// Via puts a gateway between sender and binder.
-	Via bool
-	// Page fetches a web page in place of sending messages.
-	Page bool
-	// Remote, when set, is what answers, in place of processes of Lab; RemoteName
-	// is how it is shown.
-	Remote     *Target
-	RemoteName string
-	// Nagle provokes the stall that the bench must recognise.
-	Nagle bool
-	// Faults are what a raw or framed binder does wrong on purpose. With any, a
-	// peer takes the place of the gateway's listener.
-	Faults Faults
-	// Conns is how many connections the listeners must take. Default 10000.
-	Conns int
-}
-
-func (o EchoOptions) withDefaults() EchoOptions {
-	if o.Version == 0 {
-		o.Version = soapcodec.V11
-	}
-	if o.Size == 0 {
-		o.Size = PingSize
-	}
-	if o.Conns == 0 {
-		o.Conns = 10_000
-	}
-	return o
-}
-
-// ends are a sender and what it sends to.
-type ends struct {
-	opt     EchoOptions
-	message *Message // its first
-	dial    DialCaller
-	target  Target
-	check   CheckReply
-	servers []*Child
-}
-
-// newEnds starts what is to answer. close is to be called also after an error.
-func newEnds(ctx context.Context, opt EchoOptions) (*ends, error) {
-	opt = opt.withDefaults()
-	e := &ends{opt: opt, check: Echoed}
-	if len(opt.Messages) == 0 {
-		m, err := NewPing(opt.Version, opt.Size)
-		if err != nil {
-			return e, err
-		}
-		e.opt.Messages = []*Message{m}
-	}
-	e.message = e.opt.Messages[0]
-	e.dial = map[string]DialCaller{"product": opt.Product, "raw": DialRaw, "framed": DialFramed, "std": DialStd}[opt.Combo.sender]
-	if opt.Remote != nil {
-		e.target = *opt.Remote
-		e.check = unknownService()
-	} else if err := e.start(ctx); err != nil {
-		return e, err
-	}
-	if opt.Page {
-		e.target.Get, e.check = true, samePage()
-		if opt.Remote == nil {
-			e.target.Path = "/page"
-		}
-	}
-	e.target.ContentType = e.message.contentType
-	e.target.Nagle = opt.Nagle
-	return e, nil
-}
-
-// samePage wants the same page every time.
-func samePage() CheckReply {
-	var first []byte
-	return func(_, page []byte) error {
-		switch {
-		case len(page) == 0:
-			return errors.New("an empty page")
-		case first == nil:
-			first = bytes.Clone(page)
-		case !bytes.Equal(first, page):
-			return errors.New("the page is not the same as before")
-		}
-		return nil
-	}
-}
-
-// start starts the binder, and a gateway in front of it if one is asked for.
-func (e *ends) start(ctx context.Context) error {
-	binder := e.opt.Combo.binder
-	node := "builtin:echo"
-	if e.opt.Faults != (Faults{}) {
-		binder = map[string]string{"web": "raw-http", "plant": "framed"}[binder]
-		if binder == "" {
-			binder = e.opt.Combo.binder
-		}
-	}
-	switch binder {
-	case "web", "plant":
-		if err := e.gateway(ctx, node, binder); err != nil {
-			return err
-		}
-	default:
-		peer, err := e.opt.Lab.Peer(ctx, binder, e.opt.Faults.args()...)
-		if err != nil {
-			return err
-		}
-		e.servers = append(e.servers, peer)
-		e.target = Target{Address: peer.Ready.Address, Path: "/echo"}
-	}
-	if !e.opt.Via {
-		return nil
-	}
-	node, front := "http://"+e.target.Address+"/echo", "web"
-	if e.opt.Combo.sender == "framed" {
-		node, front = "framed://"+e.target.Address, "plant"
-	}
-	return e.gateway(ctx, node, front)
-}
-
-// gateway starts one whose route /echo leads to node, and takes one of its
-// listeners as the target.
-func (e *ends) gateway(ctx context.Context, node, listener string) error {
-	g, err := e.opt.Lab.Serve(ctx, echoConfig(node, e.opt.Conns))
-	if err != nil {
-		return err
-	}
-	e.servers = append(e.servers, g)
-	e.target = Target{Address: g.Ready.Listener(listener), Path: "/echo"}
-	return nil
-}
-
-// echoConfig is the configuration of a gateway that hands messages to node.
-func echoConfig(node string, conns int) string {
-	return fmt.Sprintf(`listeners:
-  - {name: web, address: "127.0.0.1:0", max_connections: %d}
-  - {name: plant, address: "127.0.0.1:0", protocol: framed, route: echo, max_connections: %d}
-admin: {address: "127.0.0.1:0"}
-log: {level: warn}
-backends:
-  echo: {nodes: [%q], max_connections: %d}
-routes:
-  - {name: echo, match: {path: /echo}, backend: echo}
-  - {name: page, match: {path: /page}, methods: [GET], to: ["builtin:page"]}
-`, conns, conns, node, conns)
-}
-
-// args are the flags of a peer for these faults.
-func (f Faults) args() (args []string) {
-	if f.Pause > 0 {
-		args = append(args, "--pause", f.Pause.String())
-	}
-	if f.WrongEvery > 0 {
-		args = append(args, "--wrong-every", fmt.Sprint(f.WrongEvery))
-	}
-	if f.Cap > 0 {
-		args = append(args, "--cap", fmt.Sprint(f.Cap))
-	}
-	if f.Nagle {
-		args = append(args, "--nagle")
-	}
-	return args
-}
-
-// clones returns the messages of one caller, whose counters begin at n.
-func (e *ends) clones(n uint64) []*Message {
-	messages := make([]*Message, len(e.opt.Messages))
-	for i, m := range e.opt.Messages {
-		messages[i] = m.Clone(n)
-	}
-	return messages
-}
-
-func (e *ends) pids() (pids []int) {
-	for _, s := range e.servers {
-		pids = append(pids, s.PID())
-	}
-	return pids
-}
-
-// label says who sends to whom, and the founding name of that.
-func (e *ends) label() (label, founding string) {
-	label, founding = e.opt.Combo.Label, e.opt.Combo.Founding
-	sender, _, _ := strings.Cut(label, " - ")
-	switch {
-	case e.opt.Remote != nil:
-		return sender + " - " + e.opt.RemoteName, ""
-	case e.opt.Via:
-		return strings.Replace(label, " - ", " - gateway - ", 1), ""
-	}
-	return label, founding
-}
-
-// serverHere is Spec.ServerHere.
-func (e *ends) serverHere() bool {
-	if e.opt.Remote == nil {
-		return false
-	}
-	host, _, err := net.SplitHostPort(e.opt.Remote.Address)
-	if err != nil || host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
-
-// processes is Test.Processes.
-func (e *ends) processes() string {
-	if e.opt.Remote != nil {
-		return ""
-	}
-	return "separate"
-}
-
-// close stops what was started, the front first.
-func (e *ends) close() error {
-	var errs []error
-	for _, s := range slices.Backward(e.servers) {
-		errs = append(errs, s.Stop())
-	}
-	e.servers = nil
-	return errors.Join(errs...)
-}
 
 // PingOptions are the settings of [NewPings].
 type PingOptions struct {
 	EchoOptions
-	// Count is how many messages a run sends, one after the other. Default 1000.
+	// Count is how many messages a run sends. Default 1000.
 	Count int
 	// Duration, when set, is how long a run lasts, in place of Count.
 	Duration time.Duration
+	// Warmup, when set, is how long the warm-up pass lasts. Default: as a run.
+	Warmup time.Duration
+	// Callers is how many send at once, each over a connection of its own and one
+	// message after the other. Default 1.
+	Callers int
 	// Fresh connects anew for each message.
 	Fresh bool
 	// Suffix is appended to the code of the row, to tell rows of one
@@ -300,29 +30,33 @@ type PingOptions struct {
 	Limits *Limits
 }
 
-// pings is the test ping: one caller, one message after the other.
+// pings is the tests ping and web: callers that send one message after the other.
 type pings struct {
-	opt    PingOptions
-	ends   *ends
-	next   []*Message
-	turn   int
-	caller Caller
+	opt     PingOptions
+	ends    *ends
+	callers []*pinger
+	warm    bool // the warm-up pass is over
 }
 
-// NewPings returns the scenario of one row of ping: a serial closed loop over one
-// connection.
+// NewPings returns the scenario of one row of ping, a closed loop, or of web.
 func NewPings(opt PingOptions) Scenario {
 	if opt.Count == 0 {
 		opt.Count = 1000
+	}
+	if opt.Callers == 0 {
+		opt.Callers = 1
 	}
 	return &pings{opt: opt}
 }
 
 func (p *pings) Prepare(ctx context.Context) (err error) {
+	p.opt.EchoOptions.Conns = max(p.opt.EchoOptions.Conns, 10_000, p.opt.Callers)
 	if p.ends, err = newEnds(ctx, p.opt.EchoOptions); err != nil {
 		return err
 	}
-	p.next = p.ends.clones(0)
+	for i := range p.opt.Callers {
+		p.callers = append(p.callers, &pinger{ends: p.ends, fresh: p.opt.Fresh, next: p.ends.clones(uint64(i) << 32)})
+	}
 	return nil
 }
 
@@ -332,7 +66,7 @@ func (p *pings) Spec() Spec {
 	s := Spec{
 		Name: "ping", Combo: o.Combo.Code + o.Suffix, Label: label, Founding: founding,
 		Loop: LoopClosed, Processes: p.ends.processes(), Unit: "messages/s",
-		Conns: 1, Size: p.ends.message.Size(), Serial: true,
+		Conns: o.Callers, Size: p.ends.message.Size(), Serial: o.Callers == 1,
 		Servers: p.ends.pids(), ServerHere: p.ends.serverHere(),
 		Params: map[string]any{"soap": p.ends.message.Version().String()},
 	}
@@ -350,35 +84,75 @@ func (p *pings) Spec() Spec {
 	}
 	if o.Page {
 		// The founding test has one row, and no name for its two ends.
-		s.Name, s.Combo, s.Founding, s.Unit, s.Size = "web", "", "", "pages/s", 0
+		s.Name, s.Combo, s.Founding, s.Unit, s.Size = "web", o.Suffix, "", "pages/s", 0
 		s.Label = "web page of " + cmp.Or(o.RemoteName, "1 KiB")
 		delete(s.Params, "soap")
 	}
-	if o.Limits != nil && o.Limits.FloorMeanUS > 0 && o.Remote == nil {
+	if o.Limits != nil && o.Limits.FloorMeanUS > 0 && o.Remote == nil && s.Serial {
 		s.Limit = &Limit{Name: "TCP round trip of 1 octet", Value: 1e6 / o.Limits.FloorMeanUS}
 	}
 	return s
 }
 
-// givenUp is after how many failures in a row a run ends.
-const givenUp = 100
-
 func (p *pings) Once(ctx context.Context, m *Meter) error {
-	m.Callers(1)
-	if !p.opt.Fresh && p.caller == nil {
-		if err := p.connect(ctx); err != nil {
+	m.Callers(p.opt.Callers)
+	duration := p.opt.Duration
+	if !p.warm && p.opt.Warmup > 0 {
+		duration = p.opt.Warmup
+	}
+	p.warm = true
+	for _, c := range p.callers {
+		if err := c.ready(ctx); err != nil {
 			return err
 		}
 	}
-	shard := m.Shard(0)
+	var sent atomic.Int64
 	m.Start()
-	defer m.Stop()
-	failed := 0
-	for n := 0; p.more(n, m.Began()) && failed < givenUp; n++ {
+	more := func() bool { return sent.Add(1) <= int64(p.opt.Count) }
+	if duration > 0 {
+		end := m.Began().Add(duration)
+		more = func() bool { return time.Now().Before(end) }
+	}
+	if len(p.callers) == 1 { // on this goroutine: no other has to be woken up
+		p.callers[0].run(ctx, m.Shard(0), more)
+	} else {
+		var wg sync.WaitGroup
+		for i, c := range p.callers {
+			wg.Go(func() { c.run(ctx, m.Shard(i), more) })
+		}
+		wg.Wait()
+	}
+	m.Stop()
+	return ctx.Err()
+}
+
+func (p *pings) Close() error {
+	var errs []error
+	for _, c := range p.callers {
+		errs = append(errs, c.disconnect())
+	}
+	return errors.Join(append(errs, p.ends.close())...)
+}
+
+// A pinger is one caller of a closed loop.
+type pinger struct {
+	ends   *ends
+	fresh  bool
+	next   []*Message
+	turn   int
+	caller Caller // nil: not connected
+}
+
+// givenUp is after how many failures in a row a caller ends.
+const givenUp = 100
+
+// run sends until there are no more to send, or nothing works any more.
+func (p *pinger) run(ctx context.Context, shard *Shard, more func() bool) {
+	for failed := 0; more() && failed < givenUp; {
 		began := time.Now()
 		if err := p.call(ctx); err != nil {
 			if ctx.Err() != nil {
-				return ctx.Err()
+				return
 			}
 			failed++
 			shard.Fail(err, began)
@@ -387,18 +161,18 @@ func (p *pings) Once(ctx context.Context, m *Meter) error {
 		failed = 0
 		shard.Done(began)
 	}
-	return nil
 }
 
-func (p *pings) more(n int, began time.Time) bool {
-	if p.opt.Duration > 0 {
-		return time.Since(began) < p.opt.Duration
+// ready connects before the clock runs, where the connection is kept.
+func (p *pinger) ready(ctx context.Context) error {
+	if p.fresh || p.caller != nil {
+		return nil
 	}
-	return n < p.opt.Count
+	return p.connect(ctx)
 }
 
 // call sends the next message and looks at its reply.
-func (p *pings) call(ctx context.Context) error {
+func (p *pinger) call(ctx context.Context) error {
 	if p.caller == nil {
 		if err := p.connect(ctx); err != nil {
 			return err
@@ -408,7 +182,7 @@ func (p *pings) call(ctx context.Context) error {
 	p.turn = (p.turn + 1) % len(p.next)
 	reply, err := p.caller.Call(ctx, message)
 	if err == nil {
-		if err = p.ends.check(message, reply); err == nil && !p.opt.Fresh {
+		if err = p.ends.check(message, reply); err == nil && !p.fresh {
 			return nil
 		}
 	}
@@ -416,20 +190,16 @@ func (p *pings) call(ctx context.Context) error {
 	return errors.Join(err, p.disconnect())
 }
 
-func (p *pings) connect(ctx context.Context) (err error) {
+func (p *pinger) connect(ctx context.Context) (err error) {
 	p.caller, err = p.ends.dial(ctx, p.ends.target)
 	return err
 }
 
-func (p *pings) disconnect() error {
+func (p *pinger) disconnect() error {
 	c := p.caller
 	p.caller = nil
 	if c == nil {
 		return nil
 	}
 	return c.Close()
-}
-
-func (p *pings) Close() error {
-	return errors.Join(p.disconnect(), p.ends.close())
 }

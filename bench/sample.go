@@ -124,7 +124,7 @@ func strangers(a, b sample) (foreign, steal, pressure float64, ok bool) {
 	steal = max(0, float64(b.machine.Steal-a.machine.Steal)/all)
 	pressure = -1
 	if a.machine.Pressure >= 0 && b.machine.Pressure >= 0 {
-		pressure = float64(b.machine.Pressure-a.machine.Pressure) / float64(wall)
+		pressure = min(1, float64(b.machine.Pressure-a.machine.Pressure)/float64(wall))
 	}
 	return foreign, steal, pressure, true
 }

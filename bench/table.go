@@ -86,8 +86,12 @@ func blockTitle(t *Test) string {
 
 func writeBlock(b *strings.Builder, block []Test, paint func(Verdict, string) string) {
 	lines := [][]string{{blockTitle(&block[0]), "", block[0].Unit, "cov", "p50", "p90", "p99", "max", "cpu/op", "of limit", "limiter"}}
+	combos := 0
 	for i := range block {
-		lines = append(lines, tableRow(&block[i]))
+		combos = max(combos, utf8.RuneCountInString(block[i].Combo))
+	}
+	for i := range block {
+		lines = append(lines, tableRow(&block[i], combos))
 	}
 	widths := make([]int, len(lines[0]))
 	for n, line := range lines {
@@ -149,15 +153,13 @@ func joinCells(cells []string, widths []int, title bool) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// tableRow makes the cells of a row. A figure that a test does not have is "-".
-func tableRow(t *Test) []string {
+// tableRow makes the cells of a row; combos is the width of the longest code of a
+// combination. A figure that a test does not have is "-".
+func tableRow(t *Test, combos int) []string {
 	s := &t.Summary
-	label := "  " + rowName(t.Name, t.Combo)
-	if t.Label != "" {
-		label = "  " + t.Combo + "  " + t.Label
-		if t.Combo == "" {
-			label = "  " + t.Label
-		}
+	label := "  " + t.Label
+	if combos > 0 {
+		label = fmt.Sprintf("  %-*s  %s", combos, t.Combo, t.Label)
 	}
 	founding := ""
 	if t.Founding != "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,7 +20,7 @@ type pingFlags struct {
 	combos, soap, via, conn string
 	size                    int
 	ladder, nagle           bool
-	count                   string
+	count, conns            string
 	faults                  bench.Faults
 }
 
@@ -63,6 +64,7 @@ and with it and what it takes (tax).`,
 	fl.IntVar(&p.size, "size", bench.PingSize, "`octets` of a message")
 	fl.BoolVar(&p.ladder, "ladder", false, "sizes of 225 octets, 1.5, 8, 32 and 64 KiB less one octet")
 	fl.StringVar(&p.count, "count", "1000", "`messages` of a run, several as 10,100,1000")
+	fl.StringVar(&p.conns, "conns", "1", "`connections` at once, several as 1,32; --count is for all together")
 	fl.BoolVar(&p.nagle, "nagle", false, "head and body in two writes without TCP_NODELAY: what the stall detector must find")
 	faultFlags(fl, &p.faults)
 	hideFaultFlags(fl)
@@ -84,7 +86,11 @@ func (c *cli) pingJob(f *benchFlags, p *pingFlags) (benchJob, error) {
 	if err != nil {
 		return j, &usageError{fmt.Sprintf("bench: --soap %.20q is not 1.1 or 1.2", p.soap), ""}
 	}
-	counts, err := parseCounts(p.count)
+	counts, err := parseCounts("--count", p.count)
+	if err != nil {
+		return j, err
+	}
+	conns, err := parseCounts("--conns", cmp.Or(p.conns, "1"))
 	if err != nil {
 		return j, err
 	}
@@ -113,24 +119,19 @@ func (c *cli) pingJob(f *benchFlags, p *pingFlags) (benchJob, error) {
 		for _, combo := range combos {
 			for _, size := range sizes {
 				for _, count := range counts {
-					o := bench.PingOptions{
-						EchoOptions: bench.EchoOptions{
-							Lab: e.lab, Product: dialProduct, Combo: combo, Version: version, Size: size,
-							Nagle: p.nagle, Faults: p.faults, Remote: remote, RemoteName: f.target,
-						},
-						Count: count, Duration: f.duration, Fresh: p.conn == "fresh", Limits: e.limits,
-						Suffix: suffix(len(sizes) > 1, size) + suffix(len(counts) > 1, count),
-					}
-					if p.nagle {
-						o.Count = min(o.Count, 50) // of 40 ms each
-					}
-					if p.via != "gateway" {
-						rows = append(rows, bench.NewPings(o))
-					}
-					if p.via != "direct" {
-						o.Via = true
-						o.Suffix += "+gw"
-						rows = append(rows, bench.NewPings(o))
+					for _, n := range conns {
+						o := bench.PingOptions{
+							EchoOptions: bench.EchoOptions{
+								Lab: e.lab, Product: dialProduct, Combo: combo, Version: version, Size: size,
+								Nagle: p.nagle, Faults: p.faults, Remote: remote, RemoteName: f.target,
+							},
+							Count: count, Duration: f.duration, Warmup: f.warmup, Callers: n, Fresh: p.conn == "fresh", Limits: e.limits,
+							Suffix: suffix(len(sizes) > 1, "/", size) + suffix(len(counts) > 1, "/", count) + suffix(len(conns) > 1, "/c", n),
+						}
+						if p.nagle {
+							o.Count = min(o.Count, 50) // of 40 ms each
+						}
+						rows = append(rows, pingRows(o, p.via)...)
 					}
 				}
 			}
@@ -140,16 +141,29 @@ func (c *cli) pingJob(f *benchFlags, p *pingFlags) (benchJob, error) {
 	return j, nil
 }
 
+// pingRows are the rows without and with a gateway in between.
+func pingRows(o bench.PingOptions, via string) (rows []bench.Scenario) {
+	if via != "gateway" {
+		rows = append(rows, bench.NewPings(o))
+	}
+	if via != "direct" {
+		o.Via = true
+		o.Suffix += "+gw"
+		rows = append(rows, bench.NewPings(o))
+	}
+	return rows
+}
+
 func hasFramed(combos []bench.Combo) bool {
 	return slices.ContainsFunc(combos, func(c bench.Combo) bool { return c.Code == "ff" })
 }
 
 // suffix tells rows of one combination apart, where there are several.
-func suffix(several bool, n int) string {
+func suffix(several bool, mark string, n int) string {
 	if !several {
 		return ""
 	}
-	return "/" + strconv.Itoa(n)
+	return mark + strconv.Itoa(n)
 }
 
 func chooseCombos(list string) ([]bench.Combo, error) {
@@ -165,11 +179,11 @@ func chooseCombos(list string) ([]bench.Combo, error) {
 }
 
 // parseCounts reads 10,100,1000.
-func parseCounts(list string) (counts []int, err error) {
+func parseCounts(flag, list string) (counts []int, err error) {
 	for _, s := range strings.Split(list, ",") {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 || n > 1_000_000_000 {
-			return nil, &usageError{fmt.Sprintf("bench: --count %.40q is not a number of messages", list), "such as 1000 or 10,100,1000"}
+			return nil, &usageError{fmt.Sprintf("bench: %s %.40q is no number above 0", flag, list), "such as 1000 or 10,100,1000"}
 		}
 		counts = append(counts, n)
 	}

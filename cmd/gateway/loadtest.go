@@ -139,7 +139,7 @@ func (c *cli) loadtestJob(f *loadtestFlags, address, directory string, requests 
 				EchoOptions: o, Threads: requests, Search: search, Warmup: f.warmup, Duration: f.duration,
 			})}, nil
 		}
-		return []bench.Scenario{bench.NewPings(bench.PingOptions{EchoOptions: o, Count: requests, Duration: f.duration})}, nil
+		return []bench.Scenario{bench.NewPings(bench.PingOptions{EchoOptions: o, Count: requests, Duration: f.duration, Warmup: f.warmup})}, nil
 	}
 	return j, nil
 }
