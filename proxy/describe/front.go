@@ -77,7 +77,8 @@ type Document struct {
 	parsed         *wsdl.Document
 	sum            [sha256.Size]byte
 	etag, modified string
-	source         [sha256.Size]byte // of the octets that the source sent, with their Content-Type
+	source         [sha256.Size]byte // of the octets that the source sent
+	sourceType     string            // its Content-Type
 }
 
 // Refs are the references of the document, in their order.
@@ -88,7 +89,7 @@ func (d *Document) Refs() []wsdl.Ref { return d.parsed.Refs }
 func (d *Document) Rewrite(f func(wsdl.Ref) (string, bool)) (pieces [][]byte, tag string) {
 	h := sha256.New()
 	h.Write(d.sum[:])
-	pieces = d.parsed.Pieces(d.Body, func(r wsdl.Ref) (string, bool) {
+	pieces = d.parsed.Pieces(func(r wsdl.Ref) (string, bool) {
 		value, ok := f(r)
 		fmt.Fprintf(h, "%t %q", ok, value)
 		return value, ok
@@ -282,24 +283,16 @@ func (f *Front) fetch(ctx context.Context, at Location, old *Document, etag, mod
 	if c.Status != http.StatusOK {
 		return nil, &StatusError{Status: c.Status}
 	}
-	if old != nil && old.source == sourceSum(c) && old.etag == c.ETag && old.modified == c.Modified {
+	sum := sha256.Sum256(c.Body)
+	if old != nil && old.source == sum && old.sourceType == c.Type && old.etag == c.ETag && old.modified == c.Modified {
 		return nil, nil // most sources make no tags, and send the same
 	}
-	return newDocument(at, c)
+	return newDocument(at, c, sum)
 }
 
-// sourceSum tells what a source has sent from what it sends another time.
-func sourceSum(c *Copy) (sum [sha256.Size]byte) {
-	h := sha256.New()
-	h.Write([]byte(c.Type))
-	h.Write([]byte{0})
-	h.Write(c.Body)
-	h.Sum(sum[:0])
-	return sum
-}
-
-// newDocument checks and converts what a source has sent.
-func newDocument(at Location, c *Copy) (*Document, error) {
+// newDocument checks and converts what a source has sent, whose octets have that
+// sum.
+func newDocument(at Location, c *Copy, sum [sha256.Size]byte) (*Document, error) {
 	typ, label := mediaType(c.Type)
 	body, charset, err := xmlstream.DecodeBytes(c.Body, label)
 	if err != nil {
@@ -313,7 +306,10 @@ func newDocument(at Location, c *Copy) (*Document, error) {
 	if d.Type == "" || charset != "utf-8" {
 		d.Type = typ + "; charset=utf-8"
 	}
-	d.sum, d.source = sha256.Sum256(body), sourceSum(c)
+	d.sum, d.source, d.sourceType = sum, sum, c.Type
+	if len(body) == 0 || &body[0] != &c.Body[0] {
+		d.sum = sha256.Sum256(body)
+	}
 	return d, nil
 }
 

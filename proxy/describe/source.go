@@ -1,6 +1,7 @@
 package describe
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -70,7 +72,7 @@ func (f *Files) Fetch(at Location, etag string) (*Copy, error) {
 	if tag == etag {
 		return &Copy{Status: http.StatusNotModified}, nil
 	}
-	body, err := readAll(file)
+	body, err := readAll(file, info.Size())
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +91,15 @@ func beside(from Location, ref *url.URL) (Location, bool) {
 	return filePrefix + Location(name), true
 }
 
-// readAll reads a document, at most MaxDocument octets.
-func readAll(r io.Reader) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r, MaxDocument+1))
+// readAll reads a document, at most MaxDocument octets; hint is how many it may
+// have, not positive if that is not known.
+func readAll(r io.Reader, hint int64) ([]byte, error) {
+	var b bytes.Buffer
+	if hint > 0 {
+		b.Grow(int(min(hint, MaxDocument)) + bytes.MinRead)
+	}
+	_, err := b.ReadFrom(io.LimitReader(r, MaxDocument+1))
+	body := b.Bytes()
 	if err == nil && len(body) > MaxDocument {
 		err = ErrTooLarge
 	}
@@ -249,6 +257,7 @@ func Answer(status int, header http.Header, body io.Reader) (*Copy, error) {
 		return nil, ErrNotFound
 	}
 	var err error
-	c.Body, err = readAll(body)
+	length, _ := strconv.ParseInt(header.Get("Content-Length"), 10, 64) // or it grows
+	c.Body, err = readAll(body, length)
 	return c, err
 }

@@ -53,6 +53,7 @@ func Merge(docs ...*Document) *Catalog {
 		bindings: map[soapcodec.QName]*binding{}, interfaces: map[soapcodec.QName]*iface{}, messages: map[soapcodec.QName]*message{},
 	}
 	for _, d := range docs {
+		d.once.Do(d.read)
 		keep(m.bindings, d.bindings)
 		keep(m.interfaces, d.interfaces)
 		keep(m.messages, d.messages)

@@ -2,8 +2,8 @@ package wsdl
 
 import (
 	"fmt"
-	"io"
 	"strings"
+	"sync"
 
 	"soapway/soapcodec"
 	"soapway/xmlstream"
@@ -23,13 +23,18 @@ const (
 func (k Kind) String() string { return [...]string{"other", "WSDL 1.1", "WSDL 2.0", "XML Schema"}[k] }
 
 // A Document is what one description says. Names are as they are used in it;
-// [Merge] resolves them.
+// [Merge] resolves them. It may be used by many goroutines.
 type Document struct {
-	Kind   Kind
-	Target string // target namespace
-	Refs   []Ref  // in their order
+	Kind Kind
+	Refs []Ref // in their order
 
-	places     []placed // of Refs
+	doc    []byte
+	places []placed // of Refs
+
+	// What it describes is read when it is first asked for: most documents are
+	// only handed on.
+	once       sync.Once
+	target     string // namespace
 	services   []*service
 	bindings   map[soapcodec.QName]*binding
 	interfaces map[soapcodec.QName]*iface // portTypes of 1.1
@@ -92,29 +97,32 @@ type part struct {
 	typed   bool
 }
 
-// Parse reads a document, which is UTF-8.
+// Parse reads a document, which is UTF-8 and must not change any more.
 // Errors: *xmlstream.SyntaxError, *xmlstream.LimitError.
 func Parse(doc []byte) (*Document, error) {
-	p := parser{
-		s: xmlstream.NewScanner(xmlstream.Limits{}),
-		d: &Document{
-			bindings: map[soapcodec.QName]*binding{}, interfaces: map[soapcodec.QName]*iface{}, messages: map[soapcodec.QName]*message{},
-		},
+	d := &Document{doc: doc}
+	if err := walk(doc, gather{&d.places}); err != nil {
+		return nil, fmt.Errorf("wsdl: parse: %w", err)
 	}
-	p.s.ResetBytes(doc)
+	for i := range d.places {
+		d.Refs = append(d.Refs, d.places[i].Ref)
+	}
+	var err error
+	d.Kind, err = KindOf(doc)
+	return d, err
+}
+
+// read finds out what the document describes. It is well-formed: Parse has seen
+// all of it.
+func (d *Document) read() {
+	d.bindings, d.interfaces, d.messages = map[soapcodec.QName]*binding{}, map[soapcodec.QName]*iface{}, map[soapcodec.QName]*message{}
+	p := parser{s: xmlstream.NewScanner(xmlstream.Limits{}), d: d}
+	p.s.ResetBytes(d.doc)
 	for {
 		kind, err := p.s.Next()
 		switch {
-		case err == io.EOF:
-			if err := walk(doc, gather{&p.d.places}); err != nil {
-				return nil, fmt.Errorf("wsdl: parse: %w", err)
-			}
-			for i := range p.d.places {
-				p.d.Refs = append(p.d.Refs, p.d.places[i].Ref)
-			}
-			return p.d, nil
 		case err != nil:
-			return nil, fmt.Errorf("wsdl: parse: %w", err)
+			return
 		case kind == xmlstream.Start:
 			p.start()
 		case kind == xmlstream.End:
@@ -216,13 +224,12 @@ func (p *parser) qname(value string) soapcodec.QName {
 }
 
 func (p *parser) own(name string) soapcodec.QName {
-	return soapcodec.QName{Space: p.d.Target, Local: name}
+	return soapcodec.QName{Space: p.d.target, Local: name}
 }
 
 func (p *parser) start() {
 	if p.s.Depth() == 1 {
-		p.d.Kind = kindOf(p.s)
-		p.d.Target = p.attr("targetNamespace")
+		p.d.target = p.attr("targetNamespace")
 	}
 	if string(p.s.Space()) == nsSchema { // most of a description
 		p.open = append(p.open, "")
@@ -274,7 +281,7 @@ func (p *parser) start11(local string) {
 		p.iface = &iface{ops: map[string]*abstractOp{}}
 		p.d.interfaces[p.own(p.attr("name"))] = p.iface
 	case local == "operation" && p.in("portType"):
-		p.abs = p.iface.add(p.attr("name"), p.d.Target)
+		p.abs = p.iface.add(p.attr("name"), p.d.target)
 	case local == "input" && p.in("portType", "operation"):
 		p.abs.in, p.abs.hasIn = p.qname(p.attr("message")), true
 		p.abs.input, p.abs.action = p.attr("name"), p.inputAction()
@@ -334,7 +341,7 @@ func (p *parser) start20(local string) {
 		}
 		p.d.interfaces[p.own(p.attr("name"))] = p.iface
 	case local == "operation" && p.in("interface"):
-		p.abs = p.iface.add(p.attr("name"), p.d.Target)
+		p.abs = p.iface.add(p.attr("name"), p.d.target)
 		p.abs.v20 = true
 	case local == "input" && p.in("interface", "operation"):
 		p.abs.hasIn, p.abs.action = true, p.inputAction()

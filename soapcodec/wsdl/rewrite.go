@@ -31,16 +31,16 @@ func Rewrite(dst, doc []byte, f func(Ref) (string, bool)) ([]byte, error) {
 
 // Pieces is Rewrite for the octets that d was made of: pieces of these, and new
 // values between them. It looks at nothing but the references.
-func (d *Document) Pieces(doc []byte, f func(Ref) (string, bool)) (pieces [][]byte) {
+func (d *Document) Pieces(f func(Ref) (string, bool)) (pieces [][]byte) {
 	done := 0
 	for i := range d.places {
 		p := &d.places[i]
 		if value, ok := f(p.Ref); ok {
-			pieces = append(pieces, doc[done:p.start], []byte(p.with(value).text))
+			pieces = append(pieces, d.doc[done:p.start], []byte(p.with(value).text))
 			done = p.end
 		}
 	}
-	return append(pieces, doc[done:])
+	return append(pieces, d.doc[done:])
 }
 
 // References calls f for each reference of a document, in its order.
