@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"soapway/soapcodec"
 )
@@ -88,6 +89,10 @@ type BackendHealth struct {
 type NodeHealth struct {
 	Name string
 	Up   bool // it gets messages
+	// Why says what has put it out, and Until when it is tried again; both are
+	// empty while it is up, Until where a check decides.
+	Why   string
+	Until time.Time
 }
 
 // Health lists the backends that routes lead to, in no order.
@@ -95,7 +100,11 @@ func (h *Handler) Health() (list []BackendHealth) {
 	for _, b := range h.table.Load().backends {
 		s := BackendHealth{Name: b.Name, Down: b.Health != nil && b.Health.Down()}
 		for i, n := range b.Nodes {
-			s.Nodes = append(s.Nodes, NodeHealth{n.Name(), b.Health == nil || b.Health.Up(i)})
+			state := NodeHealth{Name: n.Name(), Up: true}
+			if b.Health != nil {
+				state.Up, state.Why, state.Until = b.Health.State(i)
+			}
+			s.Nodes = append(s.Nodes, state)
 		}
 		list = append(list, s)
 	}

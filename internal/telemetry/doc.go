@@ -12,6 +12,8 @@
 // codes get label values of their own up to [maxOperations] for a route;
 // everything beyond is counted as "other".
 //
+// [History] keeps the last hour in memory, for the dashboard.
+//
 // # Logs
 //
 // [Log] makes a slog logger whose level and format can change while it is in

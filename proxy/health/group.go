@@ -130,6 +130,25 @@ func (g *Group) Up(i int) bool {
 	return !g.nodes[i].out(time.Now())
 }
 
+// State tells whether node i is not out; if it is, why, and until when if that is
+// a matter of time.
+func (g *Group) State(i int) (up bool, why string, until time.Time) {
+	n := &g.nodes[i]
+	if n.quiet.Load() {
+		return true, "", until
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	switch {
+	case n.sick:
+		return false, n.why, until
+	case now.Before(n.until):
+		return false, n.why, n.until
+	}
+	return true, "", until
+}
+
 // Down tells whether every node is out.
 func (g *Group) Down() bool {
 	for i := range g.nodes {

@@ -71,6 +71,31 @@ func TestEjection(t *testing.T) {
 	})
 }
 
+// TestState: who looks is told why a node is out, and until when.
+func TestState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGroup(2, Options{})
+		check := func(wantUp bool, wantWhy string, wantUntil time.Time) {
+			t.Helper()
+			if up, why, until := g.State(0); up != wantUp || why != wantWhy || !until.Equal(wantUntil) {
+				t.Errorf("State(0): got %v, %q, %v; want %v, %q, %v", up, why, until, wantUp, wantWhy, wantUntil)
+			}
+		}
+		check(true, "", time.Time{})
+		fail(g, 0, 4)
+		check(true, "", time.Time{})
+		fail(g, 0, 1)
+		check(false, "refused", time.Now().Add(30*time.Second))
+		time.Sleep(30 * time.Second)
+		check(true, "", time.Time{})
+		g.checked(0, false, "no answer")
+		g.checked(0, false, "no answer")
+		check(false, "no answer", time.Time{})
+		g.checked(0, true, "")
+		check(true, "", time.Time{})
+	})
+}
+
 func TestEjectLongerThanTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGroup(1, Options{Failures: 1, Eject: 10 * time.Minute})
