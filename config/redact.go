@@ -28,6 +28,16 @@ func (c *Config) Redacted() []byte {
 	return p.buf.Bytes()
 }
 
+// Shown is what may be shown of the value of a key, such as
+// routes.orders.match.path: the value, or what the file has where it came from
+// ${NAME}.
+func (c *Config) Shown(key, value string) string {
+	if shown, hidden := c.meta.hidden[key]; hidden {
+		return shown
+	}
+	return value
+}
+
 // A yamlPrinter writes block style, two spaces a level.
 type yamlPrinter struct {
 	buf  bytes.Buffer

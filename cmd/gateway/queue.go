@@ -28,6 +28,9 @@ type queueFlags struct {
 	config string
 	admin  string
 	token  string
+	ca     string
+	cert   string
+	key    string
 }
 
 func (c *cli) queueCommand() *cobra.Command {
@@ -59,6 +62,9 @@ another process holds the store it is refused.`,
 	p.StringVarP(&f.config, "config", "c", "", "configuration `file` (default ./gateway.yaml, else /etc/gateway/gateway.yaml)")
 	p.StringVar(&f.admin, "admin", "", "`URL` of the admin listener (default: that of the configuration)")
 	p.StringVar(&f.token, "token", "", "admin `token`, or file:PATH (default: GATEWAY_ADMIN_TOKEN, else that of the configuration)")
+	p.StringVar(&f.ca, "ca", "", "PEM `file` of the authorities that may vouch for an admin listener with TLS (default: the system's)")
+	p.StringVar(&f.cert, "cert", "", "certificate to show to an admin listener that asks for one, a PEM `file`")
+	p.StringVar(&f.key, "key", "", "its key, a PEM `file`")
 	cmd.AddCommand(c.queueLs(f), c.queueShow(f), c.queueReplay(f), c.queueDrop(f), c.queueMove(f), c.queueExport(f), c.queueImport(f),
 		c.queueBackup(f), c.queueRestore(f), c.queueScrub(f),
 		c.queueSwitch(f, "pause", "make no attempts for a route until it is resumed", "paused"),

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,16 +76,30 @@ func (c *cli) openQueue(ctx context.Context, f *queueFlags) (*queueClient, error
 				return nil, err
 			}
 		}
-		return newQueueClient(base, token), nil
+		var cfg *config.Config // its certificate is believed where it was asked for by name
+		if f.config != "" {
+			if cfg, err = c.load(f.config); err != nil {
+				return nil, err
+			}
+		}
+		t, err := f.adminTLS(cfg)
+		if err != nil {
+			return nil, err
+		}
+		return newQueueClient(base, token, t), nil
 	}
 	cfg, err := c.load(f.config)
 	if err != nil {
 		return nil, err
 	}
-	base := adminBase(cfg.Admin.Address)
+	base := adminBase(cfg.Admin.Address, cfg.Admin.TLS != nil)
 	if base != "" {
-		q := newQueueClient(base, cmp.Or(token, cfg.Admin.Token.Reveal()))
-		err := q.get(ctx, "/status", nil, &admin.Status{})
+		t, err := f.adminTLS(cfg)
+		if err != nil {
+			return nil, err
+		}
+		q := newQueueClient(base, cmp.Or(token, cfg.Admin.Token.Reveal()), t)
+		err = q.get(ctx, "/status", nil, &admin.Status{})
 		if !nobodyListens(err) {
 			return q, err
 		}
@@ -119,11 +134,11 @@ func (c *cli) openStopped(ctx context.Context, cfg *config.Config, base string) 
 	return &queueClient{http: &http.Client{Transport: &inProcess{h: s.API()}}, base: "http://localhost", stopped: s}, nil
 }
 
-func newQueueClient(base, token string) *queueClient {
+func newQueueClient(base, token string, t *tls.Config) *queueClient {
 	return &queueClient{
 		base: base, token: token,
 		http: &http.Client{
-			Transport: &http.Transport{ExpectContinueTimeout: 5 * time.Second, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}, // no proxy
+			Transport: &http.Transport{TLSClientConfig: t, ExpectContinueTimeout: 5 * time.Second, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}, // no proxy
 			// A redirect would carry the token elsewhere.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -190,7 +205,7 @@ func adminURL(s string) (string, error) {
 
 // adminBase is where to reach a listener at this address from here; "" if its
 // port is chosen at its start.
-func adminBase(address string) string {
+func adminBase(address string, secure bool) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || port == "0" {
 		return ""
@@ -201,7 +216,11 @@ func adminBase(address string) string {
 			host = "::1"
 		}
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	scheme := "http://"
+	if secure {
+		scheme = "https://"
+	}
+	return scheme + net.JoinHostPort(host, port)
 }
 
 // nobodyListens reports whether no connection could be made because the

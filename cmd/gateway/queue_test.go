@@ -149,7 +149,7 @@ func TestAdminBase(t *testing.T) {
 		"localhost:8081": "http://localhost:8081",
 		"127.0.0.1:0":    "",
 	} {
-		if got := adminBase(in); got != want {
+		if got := adminBase(in, false); got != want {
 			t.Errorf("adminBase(%q): got %q, want %q", in, got, want)
 		}
 	}

@@ -25,6 +25,7 @@ type ready struct {
 	Config    string      `json:"config"`
 	Listeners []app.Bound `json:"listeners"`
 	Admin     string      `json:"admin"`
+	AdminTLS  bool        `json:"admin_tls,omitempty"`
 	// Store is the absolute path of the store; without one all three are absent.
 	Store   string  `json:"store,omitempty"`
 	StoreID string  `json:"store_id,omitempty"`
@@ -41,7 +42,11 @@ func (r *ready) String() string {
 	if r.Store != "" {
 		fmt.Fprintf(&b, " store %s (%s, %d waiting),", r.Store, r.StoreID, *r.Waiting)
 	}
-	fmt.Fprintf(&b, " admin http://%s (gateway %s, %s, %.1f ms)", r.Admin, r.Version, r.Config, r.StartMS)
+	scheme := "http"
+	if r.AdminTLS {
+		scheme = "https"
+	}
+	fmt.Fprintf(&b, " admin %s://%s (gateway %s, %s, %.1f ms)", scheme, r.Admin, r.Version, r.Config, r.StartMS)
 	return b.String()
 }
 
@@ -118,6 +123,7 @@ func (c *cli) announce(a *app.App, cfg *config.Config) {
 		Config:    cfg.Path(),
 		Listeners: a.Listeners(),
 		Admin:     a.Admin(),
+		AdminTLS:  cfg.Admin.TLS != nil,
 		StartMS:   ms(time.Since(c.started)),
 	}
 	if s, ok := a.Store(); ok {

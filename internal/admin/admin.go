@@ -2,10 +2,12 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,7 +39,20 @@ type Options struct {
 	// store. Default: there is none.
 	Queue func() Queue
 
-	// Version stands on the front page. Default: left out.
+	// Gateway is what the API shows and does beside the stored messages. Default:
+	// it is stopped.
+	Gateway Gateway
+
+	// Events are what has happened. Default: some of its own.
+	Events *Events
+
+	// Audit gets a line for every change and refusal. Default: none is kept.
+	Audit *Audit
+
+	// TLS is what the listener speaks. Default: plain text. See [Server.SetTLS].
+	TLS *tls.Config
+
+	// Version is told by /api/v1/status. Default: left out.
 	Version string
 
 	// Log receives refusals, a line for every change that somebody has made
@@ -56,6 +71,12 @@ func (o Options) withDefaults() Options {
 	if o.Queue == nil {
 		o.Queue = func() Queue { return nil }
 	}
+	if o.Gateway == nil {
+		o.Gateway = noGateway{}
+	}
+	if o.Events == nil {
+		o.Events = new(Events)
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -69,11 +90,22 @@ type Server struct {
 	http *http.Server
 	base context.Context
 	halt context.CancelCauseFunc
+	tls  atomic.Pointer[tls.Config]
+
+	guesses  guesses
+	refusals refusals
 }
 
 // New returns a server on ln, which it owns from now on. It has not started.
 func New(ln net.Listener, opt Options) *Server {
 	s := &Server{ln: ln, opt: opt.withDefaults()}
+	if opt.TLS != nil {
+		s.tls.Store(opt.TLS)
+		s.ln = tls.NewListener(ln, &tls.Config{
+			MinVersion:         tls.VersionTLS12,
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.tls.Load(), nil },
+		})
+	}
 	s.base, s.halt = context.WithCancelCause(context.Background())
 	s.http = &http.Server{
 		Handler:           s.guard(s.routes()),
@@ -88,6 +120,10 @@ func New(ln net.Listener, opt Options) *Server {
 	}
 	return s
 }
+
+// SetTLS gives connections made from now on another certificate. The listener must
+// have been made with [Options.TLS].
+func (s *Server) SetTLS(cfg *tls.Config) { s.tls.Store(cfg) }
 
 // Addr is the bound address.
 func (s *Server) Addr() net.Addr { return s.ln.Addr() }

@@ -33,8 +33,8 @@ func TestPaths(t *testing.T) {
 		status int
 		body   string // part of it
 	}{
-		{"front", plain, "GET", "/", "127.0.0.1:8081", "", 200, "Soapway gateway 1.2.3\n\n/healthz"},
-		{"front without metrics", Options{}, "GET", "/", "127.0.0.1", "", 200, "Soapway gateway\n"},
+		{"front", plain, "GET", "/", "127.0.0.1:8081", "", 200, "<title>Soapway</title>"},
+		{"front without metrics", Options{}, "GET", "/", "127.0.0.1", "", 200, `<script type="module" src="/ui/app.js">`},
 		{"health", plain, "GET", "/healthz", "localhost:8081", "", 200, "ok\n"},
 		{"health by HEAD", plain, "HEAD", "/healthz", "[::1]:8081", "", 200, ""},
 		{"health on a bare IPv6 address", plain, "GET", "/healthz", "[::1]", "", 200, "ok\n"},
@@ -59,7 +59,11 @@ func TestPaths(t *testing.T) {
 		{"no token", locked, "GET", "/metrics", "gw.example", "", 401, "bearer token is required"},
 		{"wrong token", locked, "GET", "/metrics", "gw.example", "Bearer s3cres", 401, ""},
 		{"longer token", locked, "GET", "/debug/pprof/", "gw.example", "Bearer s3cret2", 401, ""},
-		{"other scheme", locked, "GET", "/", "gw.example", "Basic s3cret", 401, ""},
+		{"other scheme", locked, "GET", "/metrics", "gw.example", "Basic s3cret", 401, ""},
+		{"dashboard needs none, it asks for it", locked, "GET", "/", "gw.example", "", 200, "<title>Soapway</title>"},
+		{"nor do its files", locked, "GET", "/ui/app.js", "gw.example", "", 200, "import"},
+		{"a file that it does not have", locked, "GET", "/ui/../openapi.yaml", "gw.example", "", 401, ""},
+		{"dots in the path", plain, "GET", "/debug/../metrics", "127.0.0.1", "", 404, ". and .."},
 		{"path that only looks open", locked, "GET", "/healthz/../metrics", "gw.example", "", 401, ""},
 		{"health needs none", locked, "GET", "/healthz", "gw.example", "", 200, "ok\n"},
 		{"readiness needs none", locked, "GET", "/readyz", "gw.example", "", 503, "not ready: draining"},

@@ -22,7 +22,10 @@ type kind struct {
 var (
 	kindToken      = kind{"token-required", "A valid token is required", http.StatusUnauthorized}
 	kindHost       = kind{"misdirected", "The request names another host", http.StatusMisdirectedRequest}
-	kindOrigin     = kind{"cross-origin", "Changes are not taken from web pages of other origins", http.StatusForbidden}
+	kindOrigin     = kind{"cross-origin", "Web pages of other origins are not answered", http.StatusForbidden}
+	kindGuesses    = kind{"too-many-failures", "Too many wrong tokens", http.StatusTooManyRequests}
+	kindReaders    = kind{"too-many-readers", "Too many read the events", http.StatusServiceUnavailable}
+	kindConfig     = kind{"bad-configuration", "The configuration was not taken", http.StatusConflict}
 	kindPath       = kind{"no-such-path", "There is nothing at this path", http.StatusNotFound}
 	kindRoute      = kind{"no-such-route", "There is no such route", http.StatusNotFound}
 	kindMessage    = kind{"no-such-message", "There is no such message", http.StatusNotFound}
@@ -47,7 +50,7 @@ var (
 // kinds are all, for the test that compares them with openapi.yaml.
 var kinds = []kind{
 	kindToken, kindHost, kindOrigin, kindPath, kindRoute, kindMessage, kindMethod, kindParameter, kindBody, kindType,
-	kindLarge, kindTarget, kindInvalid, kindBusy, kindStopped, kindLoading, kindFull, kindClosed, kindUnknown, kindDamaged, kindUnexpected,
+	kindGuesses, kindReaders, kindConfig, kindBackup, kindLarge, kindTarget, kindInvalid, kindBusy, kindStopped, kindLoading, kindFull, kindClosed, kindUnknown, kindDamaged, kindUnexpected,
 }
 
 // Problem is a problem document (RFC 9457).
@@ -58,6 +61,8 @@ type Problem struct {
 	Detail   string `json:"detail,omitempty"`
 	Instance string `json:"instance,omitempty"` // the path that was asked for
 	Count    int    `json:"count,omitempty"`    // of messages that a broken-off change has changed
+	// Problems are those of a configuration that was not taken.
+	Problems []string `json:"problems,omitempty"`
 }
 
 // Error makes a Problem what a client returns.
@@ -83,6 +88,8 @@ type refusal struct {
 	kind   kind
 	detail string
 	count  int
+
+	problems []string
 }
 
 func (e *refusal) Error() string { return e.detail }
@@ -125,7 +132,7 @@ func asRefusal(err error) *refusal {
 
 // problem is the document for a request.
 func (e *refusal) problem(r *http.Request) *Problem {
-	return &Problem{problemURN + e.kind.name, e.kind.title, e.kind.status, e.detail, r.URL.EscapedPath(), e.count}
+	return &Problem{problemURN + e.kind.name, e.kind.title, e.kind.status, e.detail, r.URL.EscapedPath(), e.count, e.problems}
 }
 
 // answer writes the problem document.
@@ -136,7 +143,7 @@ func (e *refusal) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
-	if e.kind.status == http.StatusServiceUnavailable {
+	if e.kind.status == http.StatusServiceUnavailable || e.kind.status == http.StatusTooManyRequests {
 		h.Set("Retry-After", "5")
 	}
 	w.WriteHeader(e.kind.status)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -31,13 +32,18 @@ var openAPI []byte
 
 // api serves /api/v1.
 type api struct {
-	present func() Queue
-	ready   func() []string
-	version string
-	trusted bool // every caller has shown the token
-	stopped bool // there is no gateway, only its store
-	log     *slog.Logger
-	mux     *http.ServeMux
+	present  func() Queue
+	gateway  Gateway
+	happened *Events
+	audit    *Audit
+	ready    func() []string
+	degraded func() []string
+	version  string
+	trusted  bool // every caller has shown the token
+	stopped  bool // there is no gateway, only its store
+	log      *slog.Logger
+	mux      *http.ServeMux
+	refuse   func(r *http.Request, e *refusal) // notes a refusal
 }
 
 // An endpoint is one method of one path. do returns what the answer's JSON
@@ -65,6 +71,9 @@ type call struct {
 	query url.Values
 	body  []byte
 	file  io.Reader // of a fileBody
+
+	before, after any  // what is changed, for the audit file
+	told          bool // the change has its line
 }
 
 func (c *call) path(name string) string { return c.r.PathValue(name) }
@@ -79,6 +88,12 @@ var (
 var endpoints = []endpoint{
 	{"GET", "/openapi.yaml", nil, noBody, (*api).describe},
 	{"GET", "/status", nil, noBody, (*api).status},
+	{"GET", "/routes", nil, noBody, (*api).routes},
+	{"GET", "/backends", nil, noBody, (*api).backends},
+	{"GET", "/history", nil, noBody, (*api).history},
+	{"GET", "/config", nil, noBody, (*api).configuration},
+	{"POST", "/reload", nil, noBody, (*api).reload},
+	{"GET", "/events", nil, noBody, (*api).events},
 	{"GET", "/queues", nil, noBody, (*api).queues},
 	{"GET", "/queues/{route}/messages", listParams, noBody, (*api).list},
 	{"POST", "/queues/{route}/pause", nil, noBody, (*api).pause},
@@ -100,7 +115,10 @@ var endpoints = []endpoint{
 
 // newAPI returns the API for o, whose defaults are filled in.
 func newAPI(o Options) *api {
-	a := &api{present: o.Queue, ready: o.Ready, version: o.Version, trusted: o.Token != "", log: o.Log, mux: http.NewServeMux()}
+	a := &api{
+		present: o.Queue, gateway: o.Gateway, happened: o.Events, audit: o.Audit, ready: o.Ready, degraded: o.Degraded,
+		version: o.Version, trusted: o.Token != "", log: o.Log, mux: http.NewServeMux(), refuse: func(*http.Request, *refusal) {},
+	}
 	byPath := map[string]map[string]*endpoint{}
 	for i := range endpoints {
 		e := &endpoints[i]
@@ -113,7 +131,9 @@ func newAPI(o Options) *api {
 		a.mux.Handle(apiPath+path, a.methods(methods))
 	}
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		(&refusal{kind: kindPath, detail: "see " + apiPath + "/openapi.yaml"}).answer(w, r)
+		e := &refusal{kind: kindPath, detail: "see " + apiPath + "/openapi.yaml"}
+		a.refuse(r, e)
+		e.answer(w, r)
 	})
 	return a
 }
@@ -157,7 +177,9 @@ func (a *api) methods(by map[string]*endpoint) http.Handler {
 		e := by[method]
 		if e == nil {
 			w.Header().Set("Allow", strings.Join(allow, ", "))
-			(&refusal{kind: kindMethod, detail: "only " + strings.Join(allow, ", ") + " are served here"}).answer(w, r)
+			e := &refusal{kind: kindMethod, detail: "only " + strings.Join(allow, ", ") + " are served here"}
+			a.refuse(r, e)
+			e.answer(w, r)
 			return
 		}
 		a.serve(w, r, e)
@@ -169,10 +191,17 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, e *endpoint) {
 	c, err := a.accept(w, r, e)
 	var result any
 	if err == nil {
+		if e.method != http.MethodGet && a.audit != nil {
+			c.before = a.look(c)
+		}
 		result, err = e.do(a, c)
 	}
 	if err != nil {
-		asRefusal(err).answer(w, r)
+		e := asRefusal(err)
+		if c == nil || !c.told { // what a handler has tried has its line
+			a.refuse(r, e)
+		}
+		e.answer(w, r)
 		return
 	}
 	switch v := result.(type) {
@@ -183,6 +212,8 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, e *endpoint) {
 	case yamlText:
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(v)
+	case watch:
+		a.serveEvents(w, r)
 	case *download:
 		v.answer(a, w, r)
 	default:
@@ -197,10 +228,12 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, e *endpoint) {
 func (a *api) accept(w http.ResponseWriter, r *http.Request, e *endpoint) (*call, error) {
 	c := &call{r: r}
 	if e.method != http.MethodGet && !a.trusted {
-		if why := foreign(r); why != "" {
-			a.log.Warn("admin change refused", "path", r.URL.Path, "client", r.RemoteAddr, "why", why)
+		if why := formLike(r); why != "" {
 			return nil, refusef(kindOrigin, "%s", why)
 		}
+	}
+	if id := r.PathValue("id"); id != "" && !plainID(id) {
+		return nil, refusef(kindParameter, "%s is no message id", quote(id))
 	}
 	var err error
 	if c.query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
@@ -236,20 +269,10 @@ func (a *api) accept(w http.ResponseWriter, r *http.Request, e *endpoint) (*call
 	return c, nil
 }
 
-// foreign says why a change without a token may come from a page of somebody
-// else in the operator's browser. Browsers tell where a request comes from by
-// Sec-Fetch-Site and Origin; those that tell nothing send from a foreign page
-// only what a form can, with a form's media type.
-func foreign(r *http.Request) string {
-	if s := r.Header.Get("Sec-Fetch-Site"); s != "" && s != "same-origin" && s != "none" {
-		return "the request comes from a page of another site"
-	}
-	if origins := r.Header.Values("Origin"); len(origins) > 0 {
-		u, err := url.Parse(origins[0])
-		if err != nil || len(origins) > 1 || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
-			return "the request comes from a page of another origin"
-		}
-	}
+// formLike says why a change without a token may be what a form on any page sends.
+// Browsers that tell nothing of where a request comes from send only that from a
+// foreign page.
+func formLike(r *http.Request) string {
 	for _, v := range r.Header.Values("Content-Type") {
 		t, _, err := mime.ParseMediaType(v)
 		if err != nil || t == "application/x-www-form-urlencoded" || t == "multipart/form-data" || t == "text/plain" {
@@ -274,16 +297,64 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return b, nil
 }
 
-// changed writes the line that tells who has changed what, also when it failed.
+// plainID reports whether an id is made of what ids of messages are made of.
+func plainID(id string) bool {
+	for i := range len(id) {
+		switch c := id[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return len(id) <= 128
+}
+
+// changed tells who has changed what, also when it failed: the log, the audit file
+// and whoever watches.
 func (a *api) changed(c *call, action string, err error, what ...any) {
+	c.told = true
 	args := append([]any{"action", action}, what...)
 	args = append(args, "client", c.r.RemoteAddr, "token", a.trusted && !a.stopped)
 	ctx := context.WithoutCancel(c.r.Context())
-	if err != nil {
-		a.log.WarnContext(ctx, "admin change failed", append(args, "err", err)...)
-		return
+	line := &auditLine{
+		Action: action, Result: "done", Client: cmp.Or(c.r.RemoteAddr, "local"), Token: a.trusted && !a.stopped, Agent: agent(c.r),
+		What: pairs(what), Before: c.before, After: c.after,
 	}
-	a.log.InfoContext(ctx, "admin change", args...)
+	if c.after == nil && c.r.Method != http.MethodGet && a.audit != nil {
+		line.After = a.look(c)
+	}
+	e := Event{Kind: EventChange, OK: err == nil, Route: c.r.PathValue("route"), Text: action}
+	if id := c.r.PathValue("id"); id != "" {
+		e.Text += " " + id
+	}
+	if err != nil {
+		line.Result, line.Error = "failed", err.Error()
+		e.Text += ": " + err.Error()
+		a.log.WarnContext(ctx, "admin change failed", append(args, "err", err)...)
+	} else {
+		a.log.InfoContext(ctx, "admin change", args...)
+	}
+	a.audit.write(line)
+	a.happened.Publish(e)
+}
+
+// look is what a request is about as it is now: a message or a route. nil for
+// neither, or what is not there.
+func (a *api) look(c *call) any {
+	if id := c.r.PathValue("id"); id != "" {
+		if d, err := a.queue().Get(id); err == nil {
+			return d.Entry
+		}
+		return nil
+	}
+	if route := c.r.PathValue("route"); route != "" {
+		for _, s := range a.queue().Stats() {
+			if s.Route == route {
+				return s
+			}
+		}
+	}
+	return nil
 }
 
 // number reads a parameter that counts.

@@ -219,6 +219,7 @@ func (a *adminQueue) Release(ctx context.Context, route string) error {
 // operator. It sends no message.
 type StoppedStore struct {
 	store *queue.Embedded
+	audit *admin.Audit
 	api   http.Handler
 }
 
@@ -260,7 +261,11 @@ func OpenStopped(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *
 		return nil, err
 	}
 	shown := &adminQueue{Queue: q, store: store, cfg: func() *config.Config { return cfg }, stopped: true}
-	return &StoppedStore{store: store, api: admin.Local(shown, admin.Options{Log: log})}, nil
+	audit, problems := openAudit(cfg, log)
+	if problems != nil {
+		return nil, problems
+	}
+	return &StoppedStore{store: store, audit: audit, api: admin.Local(shown, admin.Options{Log: log, Audit: audit})}, nil
 }
 
 // holders are the routes of which messages wait, or would after a replay.
@@ -279,7 +284,7 @@ func (s *StoppedStore) API() http.Handler { return s.api }
 func (s *StoppedStore) Dir() string { return s.store.Info().Dir }
 
 // Close lets go of the store. No request may be under way.
-func (s *StoppedStore) Close() error { return s.store.Close() }
+func (s *StoppedStore) Close() error { return errors.Join(s.store.Close(), s.audit.Close()) }
 
 // idle delivers nothing.
 type idle struct{}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"soapway/config"
+	"soapway/internal/admin"
 	"soapway/internal/telemetry"
 )
 
@@ -37,7 +38,7 @@ func TestConditions(t *testing.T) {
 	watch := storeWatch{telemetry.NewMetrics(), &p.happenings}
 	watch.Gap(1, 2)
 	watch.Damage(errors.New("damage"))
-	observer{watch.Metrics, &p.happenings}.ClockSet(-2 * time.Hour)
+	observer{watch.Metrics, telemetry.NewHistory(), new(admin.Events), &p.happenings}.ClockSet(-2 * time.Hour)
 	low := *p.cfg.Load()
 	low.Store.MinFree = config.Size(1 << 60)
 	p.cfg.Store(&low)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -33,6 +34,9 @@ type App struct {
 	access    *telemetry.Access
 	traces    *telemetry.Tracer
 	alerts    *alert.Watcher
+	history   *telemetry.History
+	happened  *admin.Events
+	audit     *admin.Audit
 	handler   *proxy.Handler
 	door      door
 	depot     *depot
@@ -49,6 +53,9 @@ type App struct {
 	pools   pools
 	guards  guards
 	closing sync.WaitGroup // goroutines that wait for a generation to be over
+
+	// shown is the configuration as the admin API shows it.
+	shown atomic.Pointer[shownConfig]
 
 	// securities change under mu and are read without: a scrape must not wait
 	// for a reload.
@@ -69,14 +76,15 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	if err := opt.Log.Set(string(cfg.Log.Level), string(cfg.Log.Format)); err != nil {
 		return nil, err
 	}
-	a := &App{opt: opt, log: opt.Log.Logger(), metrics: telemetry.NewMetrics(), cfg: cfg}
+	a := &App{opt: opt, log: opt.Log.Logger(), metrics: telemetry.NewMetrics(), history: telemetry.NewHistory(), happened: new(admin.Events), cfg: cfg}
 	a.access = telemetry.NewAccess(opt.Stdout, a.log, a.metrics)
 	a.traces = telemetry.NewTracer(opt.Version, a.log, a.metrics)
 	a.alerts = alert.New(alert.Options{Source: a.conditions, Log: a.log, About: aboutGateway(opt.Version)})
-	a.depot = newDepot(a.log, a.metrics, &a.door)
+	a.depot = newDepot(a.log, a.metrics, a.history, a.happened, &a.door)
 	a.depot.openStore = opt.openStore
 	a.sites = newSites(a.log, a.depot, &a.door)
 	securities, problems := buildTLS(cfg, nil, a.log)
+	a.showConfig(cfg, false, nil)
 	links, peers, bad := a.sites.build(cfg)
 	pools, guards, table, more := build(cfg, nil, nil, a.sites.hub, a.log)
 	if problems = append(append(problems, bad...), more...); problems != nil {
@@ -90,7 +98,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	}
 	a.pools, a.guards = pools, guards
 	a.securities.Store(&securities)
-	a.handler = proxy.NewHandler(table, proxy.Options{Log: a.log, Observer: &watchers{a.metrics, a.access, a.traces}, Tracer: a.traces, Enqueuer: a.depot, Follower: a.depot})
+	a.handler = proxy.NewHandler(table, proxy.Options{Log: a.log, Observer: &watchers{a.metrics, a.history, a.access, a.traces}, Tracer: a.traces, Enqueuer: a.depot, Follower: a.depot})
 	a.depot.handler, a.depot.adopt = a.handler, a.adopt
 	a.sites.handler = a.handler
 	a.sites.configure(cfg, links)
@@ -127,7 +135,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		lifecycle.Part{Name: "links", Run: a.sites.run},
 		lifecycle.Part{Name: "store", Run: a.depot.run},
 		lifecycle.Part{Name: "wsdl", Run: a.runDescriptions},
-		lifecycle.Part{Name: "admin", Run: a.admin.Run},
+		lifecycle.Part{Name: "admin", Run: a.runAdmin},
 		lifecycle.Part{Name: "certificates", Run: a.runCertificates},
 		lifecycle.Part{Name: "listeners", Run: runListeners(a.listeners)},
 		lifecycle.Part{Name: "watch", Run: a.runWatch},
@@ -200,24 +208,54 @@ func (a *App) bind(cfg *config.Config) config.Problems {
 		}
 		return problems
 	}
-	ln, err := net.Listen("tcp", cfg.Admin.Address)
-	if err != nil {
+	if problems := a.bindAdmin(cfg); problems != nil {
 		for _, l := range listeners {
 			_ = l.Close()
 		}
-		return config.Problems{addressProblem(cfg, "admin.address", err)}
+		return problems
 	}
 	a.listeners, a.headBytes = listeners, sizesOf(cfg).headBytes()
+	return nil
+}
+
+// bindAdmin makes and binds the admin listener, and opens its audit file.
+func (a *App) bindAdmin(cfg *config.Config) config.Problems {
+	audit, problems := openAudit(cfg, a.log)
+	if problems != nil {
+		return problems
+	}
+	ln, err := net.Listen("tcp", cfg.Admin.Address)
+	if err != nil {
+		_ = audit.Close()
+		return config.Problems{addressProblem(cfg, "admin.address", err)}
+	}
+	a.audit = audit
 	a.admin = admin.New(ln, admin.Options{
 		Token:    cfg.Admin.Token.Reveal(),
 		Ready:    a.unready,
 		Degraded: a.depot.degraded,
 		Metrics:  a.metrics.Handler(),
 		Queue:    a.depot.shown,
+		Gateway:  adminGateway{a},
+		Events:   a.happened,
+		Audit:    audit,
+		TLS:      a.securities.Load().of(adminListener),
 		Version:  a.opt.Version,
 		Log:      a.log,
 	})
 	return nil
+}
+
+// openAudit opens the file that gets a line for each change, nil for none.
+func openAudit(cfg *config.Config, log *slog.Logger) (*admin.Audit, config.Problems) {
+	if cfg.Admin.Audit == "" {
+		return nil, nil
+	}
+	audit, err := admin.OpenAudit(string(cfg.Admin.Audit), log)
+	if err != nil {
+		return nil, config.Problems{cfg.Problem("admin.audit", "cannot be written: "+reason(err).Error(), "it must be a file that the gateway may make and write")}
+	}
+	return audit, nil
 }
 
 // drainOf is the budget of a stop.
@@ -274,6 +312,11 @@ func (a *App) adopt() {
 // Run serves until ctx is cancelled, then drains, and returns once every
 // goroutine of the gateway is gone. It must be called once.
 func (a *App) Run(ctx context.Context) error { return a.group.Run(ctx) }
+
+// runAdmin is the part that serves the admin listener.
+func (a *App) runAdmin(stop, cut context.Context) error {
+	return errors.Join(a.admin.Run(stop, cut), a.audit.Close())
+}
 
 // Cut ends the drain now. Exchanges under way are broken off.
 func (a *App) Cut() { a.group.Cut() }

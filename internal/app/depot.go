@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"soapway/config"
+	"soapway/internal/admin"
 	"soapway/internal/retry"
 	"soapway/internal/telemetry"
 	"soapway/proxy"
@@ -27,6 +28,8 @@ import (
 type depot struct {
 	log        *slog.Logger
 	metrics    *telemetry.Metrics
+	history    *telemetry.History
+	happened   *admin.Events
 	happenings happenings
 	handler    *proxy.Handler // set before the first message
 	door       *door
@@ -60,8 +63,8 @@ var (
 	_ queue.Deliverer = (*depot)(nil)
 )
 
-func newDepot(log *slog.Logger, m *telemetry.Metrics, d *door) *depot {
-	p := &depot{log: log, metrics: m, door: d, opened: make(chan *stock, 1), adopt: func() {}}
+func newDepot(log *slog.Logger, m *telemetry.Metrics, h *telemetry.History, e *admin.Events, d *door) *depot {
+	p := &depot{log: log, metrics: m, history: h, happened: e, door: d, opened: make(chan *stock, 1), adopt: func() {}}
 	p.abort, p.abandon = context.WithCancelCause(context.Background())
 	return p
 }
@@ -134,7 +137,7 @@ func exists(dir string) bool {
 }
 
 func (p *depot) acquire(cfg *config.Config) (*stock, error) {
-	options, err := storeOptions(cfg, p.log, storeWatch{p.metrics, &p.happenings})
+	options, err := storeOptions(cfg, p.log, storeObserver{storeWatch{p.metrics, &p.happenings}, p.happened})
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +148,7 @@ func (p *depot) acquire(cfg *config.Config) (*stock, error) {
 	warnOfKeyFile(cfg, p.log)
 	s := &stock{store: store, keys: cfg.Store.EncryptionKey, relaxed: cfg.Store.Durability == config.DurabilityRelaxed, waiting: store.Info().Messages}
 	s.queue, err = queue.New(store, p, queue.Options{
-		Log: p.log, Observer: observer{p.metrics, &p.happenings},
+		Log: p.log, Observer: observer{p.metrics, p.history, p.happened, &p.happenings},
 		Drain: forever, // the group of parts has the budget
 	})
 	if err == nil {
@@ -501,32 +504,6 @@ func (p *depot) Probe(ctx context.Context, destination string) error {
 	defer g.leave()
 	return p.handler.Probe(ctx, destination)
 }
-
-// observer tells the metrics, and the alarms, what happens in a queue.
-type observer struct {
-	*telemetry.Metrics
-	happenings *happenings
-}
-
-var _ queue.Observer = observer{}
-
-// Accepted implements [queue.Observer]: the exchange is counted already.
-func (observer) Accepted(string) {}
-
-// Attempted implements [queue.Observer]: the tries are counted already.
-func (observer) Attempted(string, queue.Outcome, time.Duration) {}
-
-// Finished implements [queue.Observer].
-func (o observer) Finished(route string, waited time.Duration) { o.Delivered(route, waited) }
-
-// ClockSet implements [queue.Observer].
-func (o observer) ClockSet(by time.Duration) {
-	o.happenings.note(&o.happenings.clock)
-	o.Metrics.ClockSet(by)
-}
-
-// Circuit implements [queue.Observer]: a scrape looks the state up.
-func (observer) Circuit(string, bool) {}
 
 // samples are the stored messages as a scrape tells them.
 func (p *depot) samples() []telemetry.QueueSample {

@@ -8,6 +8,7 @@ import (
 // watchers are all that is told of exchanges and tries.
 type watchers struct {
 	metrics *telemetry.Metrics
+	history *telemetry.History
 	access  *telemetry.Access
 	traces  *telemetry.Tracer
 }
@@ -17,6 +18,7 @@ var _ proxy.Observer = (*watchers)(nil)
 // ObserveExchange implements [proxy.Observer].
 func (w *watchers) ObserveExchange(e proxy.ExchangeEvent) {
 	w.metrics.ObserveExchange(e)
+	w.history.ObserveExchange(e)
 	w.access.Exchange(&e)
 	w.traces.Exchange(&e)
 }

@@ -44,6 +44,9 @@ func (a *App) reload() (*config.Config, error) {
 	if a.state.Load() == draining {
 		return a.cfg, ErrStopping
 	}
+	if err := a.audit.Reopen(); err != nil { // whoever has moved it away sends SIGHUP
+		a.log.Error("the audit file cannot be opened anew; the old one is written on", "file", a.cfg.Admin.Audit, "err", reason(err))
+	}
 	if a.opt.Load == nil {
 		return a.cfg, ErrNoSource
 	}
@@ -52,6 +55,7 @@ func (a *App) reload() (*config.Config, error) {
 		err = a.put(cfg)
 	}
 	a.metrics.Reloaded(err == nil)
+	a.showConfig(a.cfg, true, err)
 	if err != nil {
 		complain(a.log, err)
 		return a.cfg, err
@@ -121,6 +125,7 @@ func (a *App) put(cfg *config.Config) error {
 	renew(a.listeners, securities, *a.securities.Load(), a.log)
 	a.setAlerts(cfg)
 	a.traces.Set(cfg.Telemetry.OTLP.Reveal(), cfg.Telemetry.Sample)
+	a.renewAdmin(securities[adminListener])
 	a.group.SetDrain(drainOf(cfg))
 	a.cfg, a.pools, a.guards = cfg, fresh, guards
 	a.securities.Store(&securities)

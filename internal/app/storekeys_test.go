@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"soapway/config"
+	"soapway/internal/admin"
 	"soapway/internal/telemetry"
 	"soapway/queue"
 )
@@ -29,7 +30,7 @@ func TestKeysOfAClosedStore(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "store.json"), fmt.Appendf(nil, `{"format":3,"id":"x","streams":true,"keys":[%q]}`, needed.ID()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	depot := newDepot(telemetry.NewLog(&lockedBuffer{}).Logger(), telemetry.NewMetrics(), nil)
+	depot := newDepot(telemetry.NewLog(&lockedBuffer{}).Logger(), telemetry.NewMetrics(), telemetry.NewHistory(), new(admin.Events), nil)
 	depot.present.Store(&stock{store: shut{}})
 	for _, c := range []struct {
 		keys, want string

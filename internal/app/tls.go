@@ -53,30 +53,42 @@ func buildTLS(cfg *config.Config, old securities, log *slog.Logger) (securities,
 		if l.TLS == nil {
 			continue
 		}
-		var manager *acme.Manager
-		if kept := old[l.Name]; kept != nil {
-			manager = kept.acme // its keys need a restart
-		}
-		s, bad := secure(cfg, l, manager, log)
-		if problems = append(problems, bad...); bad != nil {
-			continue
-		}
-		made[l.Name] = s
-		if kept := old[l.Name]; kept != nil && s.sameAs(kept) {
-			made[l.Name] = kept
-		}
+		problems = append(problems, made.add(cfg, l.Name, "listeners."+l.Name+".tls", l.TLS, old[l.Name], log)...)
+	}
+	if t := cfg.Admin.TLS; t != nil {
+		problems = append(problems, made.add(cfg, adminListener, "admin.tls", t, old[adminListener], log)...)
 	}
 	return made, problems
 }
 
-func secure(cfg *config.Config, l *config.Listener, manager *acme.Manager, log *slog.Logger) (*secured, config.Problems) {
-	key := "listeners." + l.Name + ".tls"
+// adminListener stands for the admin listener among the names of listeners; none of
+// them has a dot.
+const adminListener = "admin.address"
+
+// add makes the TLS of a listener, or takes what it had.
+func (s securities) add(cfg *config.Config, name, key string, t *config.ServerTLS, kept *secured, log *slog.Logger) config.Problems {
+	var manager *acme.Manager
+	if kept != nil {
+		manager = kept.acme // its keys need a restart
+	}
+	fresh, problems := secure(cfg, key, t, manager, log.With("listener", name))
+	if problems != nil {
+		return problems
+	}
+	if kept != nil && fresh.sameAs(kept) {
+		fresh = kept
+	}
+	s[name] = fresh
+	return nil
+}
+
+func secure(cfg *config.Config, key string, t *config.ServerTLS, manager *acme.Manager, log *slog.Logger) (*secured, config.Problems) {
 	s := &secured{acme: manager}
 	var problems config.Problems
 	for i, f := range []struct {
 		name string
 		file config.File
-	}{{"certificate", l.TLS.Certificate}, {"key", l.TLS.Key}, {"client_ca", l.TLS.ClientCA}} {
+	}{{"certificate", t.Certificate}, {"key", t.Key}, {"client_ca", t.ClientCA}} {
 		if f.file == "" {
 			continue
 		}
@@ -94,11 +106,11 @@ func secure(cfg *config.Config, l *config.Listener, manager *acme.Manager, log *
 	}
 	opt := listen.TLSOptions{
 		Certificate: s.files[0], Key: s.files[1], ClientCA: s.files[2],
-		Optional: l.TLS.ClientAuth == config.ClientAuthRequest,
+		Optional: t.ClientAuth == config.ClientAuthRequest,
 	}
-	if l.TLS.ACME != nil {
+	if t.ACME != nil {
 		if s.acme == nil {
-			if s.acme, problems = newACME(cfg, l.TLS.ACME, key+".acme", log.With("listener", l.Name)); problems != nil {
+			if s.acme, problems = newACME(cfg, t.ACME, key+".acme", log); problems != nil {
 				return nil, problems
 			}
 		}
@@ -148,6 +160,16 @@ func renew(ls []*listener, fresh, old securities, log *slog.Logger) {
 		log.Info("certificate renewed", "listener", l.name, "expires", s.expires())
 		s.warn(l.name, log)
 	}
+}
+
+// renewAdmin gives the admin listener the TLS of a new configuration, nil for none.
+func (a *App) renewAdmin(s *secured) {
+	if s == nil || s == (*a.securities.Load())[adminListener] {
+		return
+	}
+	a.admin.SetTLS(s.tls)
+	a.log.Info("certificate renewed", "listener", adminListener, "expires", s.expires())
+	s.warn(adminListener, a.log)
 }
 
 // warn says that a certificate is of no use any more. It is no reason to refuse

@@ -1,0 +1,73 @@
+package admin
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"soapway/internal/telemetry"
+)
+
+// TestSchemas: what openapi.yaml says of an answer are the fields that it has.
+func TestSchemas(t *testing.T) {
+	doc, err := os.ReadFile("openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, schemas, _ := strings.Cut(string(doc), "\n  schemas:\n")
+	for name, v := range map[string]any{
+		"Counts": telemetry.Counts{}, "Hour": Hour{}, "Route": Route{}, "Backend": Backend{}, "Node": Node{}, "History": History{},
+		"Configuration": Configuration{}, "Reload": Reload{}, "Event": Event{}, "Tick": Tick{}, "Status": Status{}, "Store": StoreInfo{},
+		"RouteStats": RouteStats{}, "Entry": Entry{}, "Attempt": Attempt{}, "Message": Message{}, "Imported": Imported{}, "Moved": Moved{},
+		"Problem": Problem{}, "ScrubEvent": ScrubEvent{},
+	} {
+		_, schema, ok := strings.Cut("\n"+schemas, "\n    "+name+":\n")
+		if !ok {
+			t.Errorf("schema %s is missing", name)
+			continue
+		}
+		if end := regexp.MustCompile(`(?m)^ {0,4}\S`).FindStringIndex(schema); end != nil {
+			schema = schema[:end[0]]
+		}
+		var described []string
+		for _, m := range regexp.MustCompile(`(?m)^ {8}([a-z0-9_]+):`).FindAllStringSubmatch(schema, -1) {
+			described = append(described, m[1])
+		}
+		slices.Sort(described)
+		have := fieldNames(reflect.TypeOf(v))
+		slices.Sort(have)
+		if diff := cmp.Diff(have, described); diff != "" {
+			t.Errorf("schema %s (-answered +described):\n%s", name, diff)
+		}
+	}
+	for name, words := range map[string][]string{"Event.kind": eventKinds, "Backend.state": backendStates, "State": states} {
+		if !strings.Contains(schemas, "enum: ["+strings.Join(words, ", ")+"]") {
+			t.Errorf("the values of %s are not %v", name, words)
+		}
+	}
+}
+
+// eventKinds are all.
+var eventKinds = []string{EventDead, EventDown, EventUp, EventClock, EventReload, EventStore, EventChange, EventRefused}
+
+// backendStates are all.
+var backendStates = []string{BackendUp, BackendDegraded, BackendDown, BackendHeld, BackendDenied}
+
+// fieldNames are the names of the fields of a struct in JSON.
+func fieldNames(t reflect.Type) (names []string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" {
+			names = append(names, fieldNames(f.Type)...)
+			continue
+		}
+		names = append(names, name)
+	}
+	return names
+}

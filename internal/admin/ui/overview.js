@@ -1,0 +1,174 @@
+// The first page: how it goes, and what needs somebody.
+import { get } from "./api.js";
+import { chart } from "./chart.js";
+import { count, h, keyed, percent, plural, put, rate, say, since, span, took, until } from "./dom.js";
+import { badge, cell, empty, head, setCell, table } from "./parts.js";
+
+export default function overview(view, { live, watch, signal, onLeave }) {
+  const tiles = {
+    now: tile("Requests per second", "now"),
+    errors: tile("Failed", "of the last hour"),
+    p50: tile("Half answered within", "last hour"),
+    p99: tile("99 % answered within", "last hour"),
+    waiting: tile("Messages waiting", "now", "#/queues"),
+    dead: tile("Dead letters", "now", "#/queues"),
+  };
+  const attention = h("ul", { class: "attention" });
+  const attentionBox = h("section", { class: "card", "aria-labelledby": "attention" }, h("h2", { id: "attention" }, "Needs attention"), attention);
+  const through = chart("Requests per second", (p, ago) => at(ago) + ": " + rate(p.requests / step) + " /s, " + count(p.failed) + " failed, " + count(p.delivered) + " stored messages delivered");
+  const times = chart("Time to answer", (p, ago) => at(ago) + ": half within " + took(p.p50_ms) + ", 99 % within " + took(p.p99_ms));
+  const depth = table("Stored messages by route", [{ label: "Route" }, { label: "Waiting", cls: "num" }, { label: "Dead", cls: "num" }, { label: "Oldest", cls: "num" }, { label: "State" }]);
+  const nodes = table("Backends", [{ label: "Backend" }, { label: "State" }, { label: "Why" }]);
+  const noQueues = empty("Nothing is stored", "Routes with delivery: queue or sync-then-queue appear here with what waits.");
+  put(
+    view,
+    head("Overview"),
+    h("div", { class: "tiles" }, Object.values(tiles).map((t) => t.el)),
+    attentionBox,
+    h("div", { class: "columns" }, h("section", { class: "card" }, through.el), h("section", { class: "card" }, times.el)),
+    h("div", { class: "columns" }, h("section", { class: "card", "aria-labelledby": "depth" }, h("h2", { id: "depth" }, "Queues"), depth.el, noQueues), h("section", { class: "card", "aria-labelledby": "nodes" }, h("h2", { id: "nodes" }, "Backends"), nodes.el)),
+  );
+
+  let step = 10;
+  const at = (ago) => (ago === 0 ? "now" : span(ago * step) + " ago");
+  const showQueues = keyed(depth.body, (q) => q.route, depthRow);
+  const showBackends = keyed(nodes.body, (b) => b.name, backendRow);
+
+  function update() {
+    const t = live.tick;
+    if (!t) return;
+    say(tiles.now.value, rate(perSecond(t)));
+    say(tiles.waiting.value, count(t.waiting));
+    const list = [...live.queues.values()];
+    const dead = list.reduce((n, q) => n + q.dead, 0);
+    say(tiles.dead.value, count(dead));
+    tiles.dead.el.classList.toggle("bad", dead > 0);
+    depth.el.hidden = !list.length;
+    noQueues.hidden = list.length > 0;
+    showQueues(list.sort(byNeed));
+    showBackends([...live.backends.values()].sort((a, b) => (a.state === "up") - (b.state === "up") || (a.name < b.name ? -1 : 1)));
+    const needs = [...needed(live)];
+    setCell(attention, needs.length ? needs : h("li", { class: "good" }, badge("up", "All is well"), h("span", null, "Every backend is up and no message needs a decision.")));
+    attentionBox.classList.toggle("calm", !needs.length);
+  }
+
+  async function loadHour() {
+    let hour;
+    try {
+      hour = await get("/history", null, signal);
+    } catch {
+      return; // the banner tells
+    }
+    step = hour.step_seconds;
+    say(tiles.errors.value, percent(hour.hour.requests ? hour.hour.failed / hour.hour.requests : 0));
+    say(tiles.errors.sub, `${count(hour.hour.failed)} of ${plural(hour.hour.requests, "request")} in the last hour`);
+    tiles.errors.el.classList.toggle("bad", hour.hour.failed > 0);
+    say(tiles.p50.value, took(hour.hour.p50_ms));
+    say(tiles.p99.value, took(hour.hour.p99_ms));
+    const p = hour.points;
+    through.update(p, [
+      { cls: "area", area: true, values: p.map((x) => x.requests / step) },
+      { cls: "line bad", values: p.map((x) => x.failed / step) },
+    ], `${plural(hour.hour.requests, "request")} in the last hour, ${count(hour.hour.failed)} failed, ${count(hour.hour.faults)} answered with a fault, ${count(hour.hour.refused)} refused.`, (v) => rate(v) + " /s");
+    times.update(p, [
+      { cls: "area soft", area: true, values: p.map((x) => x.p99_ms) },
+      { cls: "line", values: p.map((x) => x.p50_ms) },
+    ], hour.hour.requests ? `Half within ${took(hour.hour.p50_ms)} (line), 99 % within ${took(hour.hour.p99_ms)} (area).` : "No requests in the last hour.", took);
+  }
+
+  watch(update);
+  update();
+  loadHour();
+  const timers = [setInterval(loadHour, 10000), setInterval(update, 1000)];
+  onLeave(() => timers.forEach(clearInterval));
+}
+
+function tile(label, sub, href) {
+  const value = h("span", { class: "tile-value" }, "–");
+  const small = h("span", { class: "tile-sub" }, sub);
+  const inner = [h("span", { class: "tile-label" }, label), value, small];
+  return { el: href ? h("a", { class: "tile", href }, inner) : h("div", { class: "tile" }, inner), value, sub: small };
+}
+
+/** perSecond is the rate between the last two ticks, 0 where they have stopped. */
+function perSecond(t) {
+  if (!t.before || performance.now() - t.at > 2500) return 0;
+  const seconds = (new Date(t.time) - new Date(t.before.time)) / 1000;
+  return seconds > 0 ? (t.total.requests - t.before.total.requests) / Math.max(1, seconds) : 0;
+}
+
+const waitingOf = (q) => q.pending + q.retrying + q.orphaned;
+
+/** byNeed has routes with trouble first, then those with most that waits. */
+function byNeed(a, b) {
+  return (b.dead + b.orphaned > 0) - (a.dead + a.orphaned > 0) || waitingOf(b) - waitingOf(a) || (a.route < b.route ? -1 : 1);
+}
+
+function depthRow(q) {
+  const waiting = cell("Waiting", "num");
+  const dead = cell("Dead", "num");
+  const oldest = cell("Oldest", "num");
+  const state = cell("State");
+  const el = h("tr", null, h("th", { scope: "row" }, h("a", { href: "#/queues/" + encodeURIComponent(q.route) }, q.route)), waiting, dead, oldest, state);
+  return {
+    el,
+    update(q) {
+      setCell(waiting, count(waitingOf(q)));
+      setCell(dead, q.dead ? h("a", { class: "bad-text", href: `#/queues/${encodeURIComponent(q.route)}?state=dead` }, count(q.dead)) : "0");
+      setCell(oldest, q.oldest ? since(q.oldest) : "–");
+      setCell(state, queueState(q));
+    },
+  };
+}
+
+/** queueState is the state of a route's queue in badges. */
+export function queueState(q) {
+  const out = [];
+  if (q.paused) out.push(badge("paused"));
+  if (q.held === "operator") out.push(badge("held", "backend held"));
+  if (q.held === "credentials") out.push(badge("denied"));
+  if (q.down) out.push(badge("down", "backend down" + (q.next_probe ? ", asked again " + until(q.next_probe) : "")));
+  if (!q.destination) out.push(badge("orphaned", "route is gone"));
+  if (q.stopped_keys) out.push(badge("retrying", plural(q.stopped_keys, "key") + " stopped"));
+  if (q.loading) out.push(badge("pending", "being read"));
+  return out.length ? out : [badge("up", "delivering")];
+}
+
+function backendRow(b) {
+  const state = cell("State");
+  const why = cell("Why", "wide");
+  const el = h("tr", null, h("th", { scope: "row" }, h("a", { href: "#/backends" }, b.name)), state, why);
+  return {
+    el,
+    update(b) {
+      setCell(state, badge(b.state));
+      setCell(why, reason(b) || "–");
+    },
+  };
+}
+
+/** reason says why a backend is as it is. */
+export function reason(b, calm) {
+  const out = b.nodes.filter((n) => !n.up).length;
+  const text = [b.reason];
+  if (b.nodes.length > 1 && out) text.push(`${out} of ${b.nodes.length} nodes are out`);
+  if (!calm && b.next_probe && b.state === "down") text.push("asked again " + until(b.next_probe));
+  return text.filter(Boolean).join("; ");
+}
+
+function* needed(live) {
+  const item = (state, word, text, href, action) => h("li", null, badge(state, word), h("span", null, text), h("a", { href }, action));
+  const t = live.tick;
+  if (!t.ready) yield item("down", "not ready", (t.reasons || []).join(", "), "#/events", "See events");
+  for (const d of t.degraded || []) yield item("down", "degraded", d, "#/events", "See events");
+  for (const b of live.backends.values()) {
+    if (b.state !== "up") yield item(b.state, undefined, `Backend ${b.name}: ${reason(b, true) || "no reason is known"}`, "#/backends", "See backends");
+  }
+  for (const q of [...live.queues.values()].sort(byNeed)) {
+    const at = "#/queues/" + encodeURIComponent(q.route);
+    if (q.orphaned) yield item("orphaned", undefined, `${plural(q.orphaned, "message")} of the removed route ${q.route} wait for you to move them`, at + "?state=orphaned", "Move or drop");
+    if (q.dead) yield item("dead", undefined, `${plural(q.dead, "dead letter")} on ${q.route}`, at + "?state=dead", "Look at them");
+    if (q.stopped_keys) yield item("retrying", "stopped", `${plural(q.stopped_keys, "order key")} of ${q.route} stand still for a dead letter`, at + "?state=dead", "Decide");
+    if (q.paused) yield item("paused", undefined, `${q.route} is paused${waitingOf(q) ? ", " + plural(waitingOf(q), "message") + " wait" : ""}`, at, "Open");
+  }
+}
