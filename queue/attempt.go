@@ -32,6 +32,7 @@ func (q *Queue) attempt(run *running, d *destState, it *item) {
 	q.mu.Lock()
 	r := it.route
 	policy, once := r.cfg.Retry, r.cfg.AtMostOnce
+	link, class := d.cfg.Link, d.cfg.Class // a reload may change them meanwhile
 	open := once && it.admit()
 	expired := policy.Expired(q.clock.now()-it.accepted) && !q.clock.calmly()
 	m := it.hot()
@@ -79,8 +80,8 @@ func (q *Queue) attempt(run *running, d *destState, it *item) {
 			return
 		}
 	}
-	if link := d.cfg.Link; link != "" {
-		del.Label = labelOf(m, link, d.cfg.Class)
+	if link != "" {
+		del.Label = labelOf(m, link, class)
 	}
 	body := watch(del, m)
 	began := time.Now()
