@@ -220,6 +220,9 @@ func withUnit(v float64, unit string) string {
 	case "bit/s":
 		return figure(v/1e6) + " Mbit/s"
 	case "":
+		if v == math.Trunc(v) {
+			return grouped(v) // a count
+		}
 		return figure(v)
 	}
 	return figure(v) + " " + unit

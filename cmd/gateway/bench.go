@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -27,7 +28,7 @@ type benchFlags struct {
 	ci, tolerance        string
 	warmup, duration     time.Duration
 	pin, dir, out        string
-	prom, goBench        string
+	prom, goBench, html  string
 	require              []string
 	csv, histograms      bool
 	noProgress, force    bool
@@ -43,13 +44,17 @@ type benchJob struct {
 	limits bench.LimitSet // what is measured of the machine before
 	// build makes the rows. It is called once the limits are known.
 	build func(ctx context.Context, e *benchEnv) ([]bench.Scenario, error)
+	// measure, in place of build, makes the rows of a test whose rows are
+	// measured together.
+	measure func(ctx context.Context, e *benchEnv) ([]bench.Test, error)
 }
 
 // benchEnv is what a job is built of.
 type benchEnv struct {
-	flags  *benchFlags
-	lab    *bench.Lab
-	limits *bench.Limits
+	flags   *benchFlags
+	lab     *bench.Lab
+	limits  *bench.Limits
+	options bench.Options
 }
 
 func (c *cli) benchCommand() *cobra.Command {
@@ -89,6 +94,7 @@ believed (INVALID: noise, the generator, Little's law), 4: --require was not met
 	fl.BoolVar(&f.csv, "csv", false, "print results as CSV")
 	fl.StringVar(&f.prom, "prom", "", "`file` for the textfile collector of Prometheus")
 	fl.StringVar(&f.goBench, "gobench", "", "`file` in the format of Go's benchmarks, for benchstat")
+	fl.StringVar(&f.html, "html", "", "`file` for a page with charts")
 	fl.StringArrayVar(&f.require, "require", nil, "`expression` that must hold, such as 'ping.*.p99<5ms'")
 	fl.BoolVar(&f.noProgress, "no-progress", false, "do not show what goes on")
 	fl.BoolVar(&f.force, "force", false, "go on where the bench would rather refuse")
@@ -99,7 +105,12 @@ believed (INVALID: noise, the generator, Little's law), 4: --require was not met
 		c.benchPing(f),
 		c.benchThreads(f),
 		c.benchNet(),
+		c.benchCalls(f),
 		c.benchMem(f),
+		c.benchQueue(f),
+		c.benchReport(f),
+		c.benchCompare(f),
+		c.benchExplain(),
 		c.benchPeer(),
 	)
 	return cmd
@@ -277,13 +288,21 @@ func (c *cli) runJobs(ctx context.Context, f *benchFlags, lab *bench.Lab, r *ben
 	if opt.Sampler, err = bench.NewSampler(); err != nil {
 		r.Notes = append(r.Notes, err.Error())
 	}
-	e := &benchEnv{flags: f, lab: lab}
+	e := &benchEnv{flags: f, lab: lab, options: opt}
 	if e.limits, err = bench.MeasureLimits(ctx, lab, allLimits(f, jobs)); err != nil {
 		return err
 	}
 	r.Limits = e.limits
 	runner := bench.NewRunner(opt)
 	for _, j := range jobs {
+		if j.measure != nil {
+			tests, err := j.measure(ctx, e)
+			r.Tests = append(r.Tests, tests...)
+			if err != nil {
+				return fmt.Errorf("%s: %w", j.name, err)
+			}
+			continue
+		}
 		scenarios, err := j.build(ctx, e)
 		if err != nil {
 			return fmt.Errorf("%s: %w", j.name, err)
@@ -326,6 +345,9 @@ func (c *cli) newLab(f *benchFlags) (lab *bench.Lab, remove func() error, err er
 	dir, err := os.MkdirTemp(f.dir, "gateway-bench-")
 	if err != nil {
 		return nil, nil, &problem{fmt.Errorf("bench: %w", err), "name a folder that you may write to with --dir"}
+	}
+	if dir, err = filepath.Abs(dir); err != nil { // processes of the lab work elsewhere
+		return nil, nil, &problem{fmt.Errorf("bench: %w", err), ""}
 	}
 	lab = bench.NewLab(bench.LabOptions{Command: []string{exe}, Env: benchChildEnv(c.env), Dir: dir, ServerCPUs: f.serverCPUs})
 	return lab, func() error { return os.RemoveAll(dir) }, nil
@@ -383,6 +405,9 @@ func writeBench(r *bench.Results, f *benchFlags) error {
 	}
 	if f.prom != "" {
 		errs = append(errs, bench.WriteFile(f.prom, r, bench.WriteProm, false))
+	}
+	if f.html != "" {
+		errs = append(errs, bench.WriteFile(f.html, r, bench.WriteHTML, false))
 	}
 	if f.goBench != "" {
 		errs = append(errs, bench.WriteFile(f.goBench, r, bench.WriteGoBench, false))

@@ -38,7 +38,7 @@ func (c *cli) benchPeer() *cobra.Command {
 		Short:  "play the other side of a measure",
 		Hidden: true,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
+			if len(args) != 1 && (len(args) != 2 || args[0] != callsPeer) {
 				return &usageError{"bench peer: give one kind", ""}
 			}
 			return nil
@@ -46,6 +46,9 @@ func (c *cli) benchPeer() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := untilStopped(cmd.Context())
 			defer stop()
+			if len(args) == 2 {
+				return c.serveCalls(ctx, args[1])
+			}
 			if err := bench.ServePeer(ctx, args[0], opt, c.stdin, c.stdout); err != nil {
 				return &problem{err, ""}
 			}
