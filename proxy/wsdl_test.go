@@ -170,6 +170,7 @@ func TestDescribeWhileDown(t *testing.T) {
 	} {
 		n.answer = answer
 		serve(t, h, get("/svc?wsdl")).wantAnswer(t, 200, describes("http://gw.test/svc", ""))
+		serve(t, h, get("/svc?singleWsdl")).wantAnswer(t, 200, describes("http://gw.test/svc", ""))
 		t.Run(name+", after a restart", func(t *testing.T) {
 			serve(t, one(t, route(), n), get("/svc?wsdl")).wantAnswer(t, 200, describes("http://gw.test/svc", ""))
 		})

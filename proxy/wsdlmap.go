@@ -37,7 +37,7 @@ func (m *mapper) namesNode(doc *describe.Document) bool {
 
 // flatten puts a description together with what it refers to.
 func (m *mapper) flatten(doc *describe.Document) (body pieces, tag string, err error) {
-	sources := map[describe.Location]*wsdl.Source{}
+	sources, octets := map[describe.Location]*wsdl.Source{}, len(doc.Body)
 	var source func(d *describe.Document) *wsdl.Source
 	source = func(d *describe.Document) *wsdl.Source {
 		own := m.of(d)
@@ -53,7 +53,10 @@ func (m *mapper) flatten(doc *describe.Document) (body pieces, tag string, err e
 				return nil
 			}
 			t, err := m.f.Get(m.c.ctx, at)
-			if err != nil {
+			if err == nil {
+				octets += len(t.Body)
+			}
+			if err != nil || octets > describe.MaxService {
 				sources[at] = nil // stays a reference
 				return nil
 			}

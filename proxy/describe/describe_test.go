@@ -355,6 +355,14 @@ func TestServiceLimits(t *testing.T) {
 	if _, err := NewFront(Options{Name: "r", Fetch: wide, Resolve: plain}).Service(t.Context(), "/"); !errors.Is(err, ErrTooMany) {
 		t.Errorf("a tree without end: %v", err)
 	}
+	large := func(ctx context.Context, at Location, _, _ string) (*Copy, error) {
+		n++
+		return &Copy{Status: 200, Body: []byte(definitions(imports(fmt.Sprintf("/%d", n)) + strings.Repeat(" ", MaxDocument/2)))}, nil
+	}
+	n = 0
+	if _, err := NewFront(Options{Name: "r", Fetch: large, Resolve: plain}).Service(t.Context(), "/"); !errors.Is(err, ErrTooMany) || n > 10 {
+		t.Errorf("a service of %d large documents: %v", n, err)
+	}
 }
 
 // No file outside of the folder is read, by any name or link.

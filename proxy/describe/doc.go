@@ -19,6 +19,6 @@
 // # Limits
 //
 // A document has [MaxDocument] octets at most. A service has at most
-// [MaxDocuments] documents, which refer to each other at most [MaxDepth] deep.
+// [MaxDocuments] documents, with [MaxService] octets together, which refer to each other at most [MaxDepth] deep.
 // What refers to itself is fetched once.
 package describe

@@ -19,6 +19,7 @@ import (
 const (
 	MaxDocument  = 16 << 20 // octets of a document
 	MaxDocuments = 500      // of a service
+	MaxService   = 64 << 20 // octets of the documents of a service together
 	MaxDepth     = 16       // of references from one to the next
 	maxCached    = 64 << 20 // octets in memory of a route
 	maxTokens    = 20_000
@@ -61,7 +62,7 @@ func (e *StatusError) Error() string {
 // The reasons for which a document is not handed out.
 var (
 	ErrTooLarge = fmt.Errorf("describe: the document has more than %d MiB", MaxDocument>>20)
-	ErrTooMany  = fmt.Errorf("describe: the service has more than %d documents", MaxDocuments)
+	ErrTooMany  = fmt.Errorf("describe: the service has more than %d documents, or %d MiB of them", MaxDocuments, MaxService>>20)
 	ErrNotFound = errors.New("describe: there is no such document")
 )
 

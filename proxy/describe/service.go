@@ -202,7 +202,7 @@ func (f *Front) crawl(ctx context.Context, root Location, get getter, visit func
 		at    Location
 		depth int
 	}
-	seen := []Location{root}
+	seen, octets := []Location{root}, 0
 	for todo := []step{{root, 0}}; len(todo) > 0; todo = todo[1:] {
 		now := todo[0]
 		d, err := get(ctx, now.at)
@@ -212,6 +212,9 @@ func (f *Front) crawl(ctx context.Context, root Location, get getter, visit func
 			}
 			missing = append(missing, fmt.Sprintf("%s: %v", now.at, err))
 			continue
+		}
+		if octets += len(d.Body); octets > MaxService {
+			return missing, ErrTooMany
 		}
 		visit(d)
 		for _, r := range d.parsed.Refs {

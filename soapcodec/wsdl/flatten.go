@@ -11,7 +11,8 @@ import (
 // MaxFlat is how many octets [Flatten] makes at most.
 const MaxFlat = 64 << 20
 
-// ErrFlat says that the documents are larger than MaxFlat together.
+// ErrFlat says that the documents are larger than MaxFlat together, or that one has
+// hundreds of thousands of parts.
 var ErrFlat = errors.New("wsdl: flatten: the documents are too large for one")
 
 // A Source is a document that is to be put together with those that it refers to.

@@ -161,6 +161,18 @@ func TestFlattenLimit(t *testing.T) {
 	}
 }
 
+// A document of many small parts does not take many times its size.
+func TestFlattenParts(t *testing.T) {
+	for name, doc := range map[string]string{
+		"children": `<d:definitions xmlns:d="http://schemas.xmlsoap.org/wsdl/">` + strings.Repeat("<a/>", maxParts+1) + `</d:definitions>`,
+		"notes":    `<d:definitions xmlns:d="http://schemas.xmlsoap.org/wsdl/"><b xmlns="http://www.w3.org/2001/XMLSchema">` + strings.Repeat("<appinfo/>", maxParts+1) + `</b></d:definitions>`,
+	} {
+		if _, err := Flatten(newFolder(map[string][]byte{"root.wsdl": []byte(doc)}).source("root.wsdl")); !errors.Is(err, ErrFlat) {
+			t.Errorf("%s: got %v, want %v", name, err, ErrFlat)
+		}
+	}
+}
+
 // The published descriptions say the same when they are one.
 func TestFlattenCorpus(t *testing.T) {
 	docs := map[string][]byte{}

@@ -17,7 +17,7 @@ type element struct {
 	name         int               // where its name ends: attributes may be added there
 	content      int               // where the start tag ends
 	close        int               // where the end tag begins; end, if there is none
-	declared     map[string]string // namespaces by prefix; "" is the default
+	declared     map[string]string // namespaces by prefix; "" is the default; nil: none
 	namespace    string            // attribute of an import
 	target       string            // attribute targetNamespace
 	depth        int
@@ -60,6 +60,9 @@ func (g gather) text(ref Ref, start, end int) {
 	*g.list = append(*g.list, placed{Ref: ref, start: start, end: end})
 }
 
+// maxParts bounds what is remembered of a document.
+const maxParts = 100_000
+
 // outlineOf takes a document apart.
 func outlineOf(doc []byte) (*outline, error) {
 	o := &outline{}
@@ -80,7 +83,9 @@ func outlineOf(doc []byte) (*outline, error) {
 		case kind == xmlstream.Start:
 			e := elementOf(s)
 			open = append(open, e)
-			o.take(s, e, open)
+			if o.take(s, e, open); len(o.children)+len(o.notes) > maxParts {
+				return nil, ErrFlat
+			}
 			for ; next < len(o.places) && o.places[next].start < e.content; next++ {
 				if p := &o.places[next]; p.start > e.start && (p.Use == Import || p.Use == Schema) {
 					p.of = e
@@ -111,7 +116,7 @@ func (o *outline) take(s *xmlstream.Scanner, e *element, open []*element) {
 		if o.kind == XMLSchema {
 			o.schemas = append(o.schemas, e)
 		}
-	case e.depth == 2:
+	case e.depth == 2 && o.kind != XMLSchema:
 		o.children = append(o.children, e)
 		if o.describes(e) && e.local == "types" && o.types == nil {
 			o.types = e
@@ -131,7 +136,7 @@ func (o *outline) describes(e *element) bool {
 
 // elementOf notes the start tag that the scanner is at.
 func elementOf(s *xmlstream.Scanner) *element {
-	e := &element{space: string(s.Space()), local: string(s.Local()), start: int(s.Offset()), depth: s.Depth(), declared: map[string]string{}}
+	e := &element{space: string(s.Space()), local: string(s.Local()), start: int(s.Offset()), depth: s.Depth()}
 	raw := s.Raw()
 	e.content = e.start + len(raw)
 	e.name = e.start + 1
@@ -144,10 +149,15 @@ func elementOf(s *xmlstream.Scanner) *element {
 		a := &attrs[i]
 		value := string(a.AppendValue(nil))
 		switch {
-		case a.IsNamespace() && len(a.Name.Prefix) > 0:
-			e.declared[string(a.Name.Local)] = value
 		case a.IsNamespace():
-			e.declared[""] = value
+			if e.declared == nil {
+				e.declared = map[string]string{}
+			}
+			prefix := ""
+			if len(a.Name.Prefix) > 0 {
+				prefix = string(a.Name.Local)
+			}
+			e.declared[prefix] = value
 		case len(a.Name.Prefix) > 0:
 		case string(a.Name.Local) == "namespace":
 			e.namespace = strings.Trim(value, " ")
