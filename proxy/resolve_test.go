@@ -1,8 +1,9 @@
 package proxy
 
 import (
-	"net/http"
 	"testing"
+
+	"soapway/internal/field"
 )
 
 // TestTableResolve: the look-up alone finds the route that an exchange would take.
@@ -18,12 +19,12 @@ func TestTableResolve(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		host, target, action string
-		header               http.Header
+		header               field.List
 		want                 string
 	}{
 		{"one.example", "/a?q", "urn:x", nil, "first"},
 		{"one.example", "/a", "urn:y", nil, ""},
-		{"two.example", "/a", "urn:x", http.Header{"X-Tenant": {"north"}}, "fields"},
+		{"two.example", "/a", "urn:x", field.List{{Name: "X-Tenant", Value: "north"}}, "fields"},
 		{"", "/tree/x/y", "", nil, "tree"},
 		{"", "/tree/../a", "", nil, ""},
 		{"", "/none", "", nil, ""},

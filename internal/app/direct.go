@@ -10,6 +10,7 @@ import (
 	"net/netip"
 
 	"soapway/config"
+	"soapway/internal/field"
 	"soapway/proxy"
 )
 
@@ -46,7 +47,7 @@ func (d *Direct) Resolve(host, target, action string) string {
 }
 
 // directHeader is that of every message. It is never written to.
-var directHeader = http.Header{"Content-Type": {"text/xml; charset=utf-8"}, "Soapaction": {`""`}}
+var directHeader = field.List{{Name: "Content-Type", Value: "text/xml; charset=utf-8"}, {Name: "SOAPAction", Value: `""`}}
 
 // Call hands a SOAP 1.1 message to the handler, as a listener does, and returns the
 // reply, which belongs to the caller. With a route, which target must fit, that is
