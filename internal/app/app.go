@@ -104,6 +104,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	a.sites.configure(cfg, links)
 	a.peers.Store(&peers)
 	a.metrics.WatchBackends(a.backends)
+	a.metrics.WatchLinks(a.traffic)
 	a.metrics.WatchCertificates(a.certificates)
 	a.door.server = a.handler
 	a.door.present.Store(newGeneration(nil))

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -305,6 +306,62 @@ func TestSiteLink(t *testing.T) {
 		t.Fatalf("%d messages wait at the plant and %d at hq\n%s", p.plant.waiting(t), p.hq.waiting(t), tail(p.plant.log.String()))
 	}
 	p.arrivals(t, n, false)
+	text := p.plant.metrics(t)
+	if up, lag := sumOf(t, text, "gateway_link_up", `link="hq"`), sumOf(t, text, "gateway_link_lag_messages", `link="hq"`); up != 1 || lag != 0 {
+		t.Errorf("gateway_link_up is %v and gateway_link_lag_messages %v, want 1 and 0", up, lag)
+	}
+	if sent := sumOf(t, text, "gateway_link_items_total", `direction="out"`, `outcome="stored"`) + sumOf(t, text, "gateway_link_items_total", `direction="out"`, `outcome="duplicate"`); sent != n {
+		t.Errorf("gateway_link_items_total tells of %v messages, want %d", sent, n)
+	}
+	if got := p.hq.metricSum(t, "gateway_link_items_total", `link="plant"`, `direction="in"`, `outcome="stored"`); got != n {
+		t.Errorf("hq has counted %v messages, want %d", got, n)
+	}
+}
+
+// TestSiteRestored: the origin comes back from a backup. What it had sent since is a
+// duplicate, what it accepts now is not taken for one, and nothing comes twice.
+func TestSiteRestored(t *testing.T) {
+	p := newSitePair(t)
+	const keys = 4
+	for i := range 40 {
+		p.order(t, fmt.Sprintf("k%d", i%keys), i)
+	}
+	if !p.settled(t) {
+		t.Fatal("messages wait")
+	}
+	p.cable.set(true)
+	for i := 40; i < 80; i++ {
+		p.order(t, fmt.Sprintf("k%d", i%keys), i)
+	}
+	file := filepath.Join(t.TempDir(), "plant.backup")
+	command := func(args ...string) {
+		t.Helper()
+		bin, err := build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(bin, append([]string{"queue"}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("gateway queue %v: %v\n%s", args, err, out)
+		}
+	}
+	command("backup", "--admin", "http://"+p.plant.admin, "-o", file)
+	p.cable.set(false)
+	if !p.settled(t) {
+		t.Fatal("messages wait")
+	}
+	term(t, p.plant)
+	command("restore", "-c", p.plant.file, "--set-aside", file)
+	p.plant = startAgain(t, p.plant, p.plantConfig, p.b)
+	for i := 80; i < 100; i++ {
+		p.order(t, fmt.Sprintf("k%d", i%keys), i)
+	}
+	if !p.settled(t) {
+		t.Fatalf("messages wait\n%s", tail(p.plant.log.String()))
+	}
+	p.arrivals(t, 100, false)
+	if got := p.hq.metricSum(t, "gateway_link_items_total", `link="plant"`, `outcome="duplicate"`); got < 40 {
+		t.Errorf("%v messages were duplicate, want the 40 that the backup had", got)
+	}
 }
 
 // TestSiteKills: either side is killed under load and starts again, the link down or up.
