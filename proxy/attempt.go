@@ -59,10 +59,12 @@ func (t *tries) pick(b *backend) int {
 	}
 	i := b.Policy.Pick(t)
 	if i >= 0 {
-		t.states[i].tried, t.again = true, true
+		t.take(i)
 	}
 	return i
 }
+
+func (t *tries) take(i int) { t.states[i].tried, t.again = true, true }
 
 // end closes the response, which ends the try under way, and gives the place at
 // the backend back.
@@ -105,8 +107,13 @@ func (c *call) attempt(req *Request, tail string) (*Response, int, error) {
 		return nil, 0, err
 	}
 	var failed error
-	for {
-		i := c.tries.pick(b)
+	for own := c.callerConn().node(b.Nodes); ; own = -1 {
+		i := own
+		if i >= 0 {
+			c.tries.take(i)
+		} else {
+			i = c.tries.pick(b)
+		}
 		if i < 0 {
 			return nil, 0, failed
 		}
@@ -195,6 +202,7 @@ func (c *call) request() *Request {
 		Query: c.target.query, HasQuery: c.target.hasQuery,
 		Once:      c.msg.stream != nil,
 		Version:   c.outgoing(),
+		Caller:    c.callerConn(),
 		Multipart: c.ct.IsMultipart(), Timeouts: Timeouts{Connect: b.Connect, Answer: b.Answer},
 	}
 	if !c.ex.Framed || !b.bare {

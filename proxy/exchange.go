@@ -36,6 +36,10 @@ type Exchange struct {
 	// it has shown none.
 	Certificate *guard.Certificate
 
+	// Caller is the connection of the peer where it carries one exchange at a time;
+	// else nil: then no connection to a node can be bound to it.
+	Caller *CallerConn
+
 	// Method is POST for framed requests.
 	Method string
 

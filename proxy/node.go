@@ -78,6 +78,10 @@ type Request struct {
 	// take: see [ErrMultipart].
 	Multipart bool
 	Timeouts  Timeouts
+
+	// Caller is the connection that the message has come by; nil where none is
+	// known to be one caller's.
+	Caller *CallerConn
 }
 
 // Timeouts of one try (CONFIG.md backends.NAME.connect_timeout, .timeout).

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,23 +18,47 @@ var errNoPlace = fmt.Errorf("proxy: the backend has as many exchanges under way 
 type Places struct {
 	wait time.Duration
 
+	free    atomic.Int64
+	waiting atomic.Int64 // len(queue), or more while somebody decides to wait
+
 	mu    sync.Mutex
-	free  int             // guarded by mu; 0 while anybody waits
 	queue []chan struct{} // guarded by mu; who waits, the longest first; closed = has a place
 }
 
 // NewPlaces returns n places, which callers wait for no longer than wait.
-func NewPlaces(n int, wait time.Duration) *Places { return &Places{wait: wait, free: n} }
+func NewPlaces(n int, wait time.Duration) *Places {
+	p := &Places{wait: wait}
+	p.free.Store(int64(n))
+	return p
+}
+
+// quick takes a place that is free.
+func (p *Places) quick() bool {
+	for {
+		n := p.free.Load()
+		if n <= 0 {
+			return false
+		}
+		if p.free.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+}
 
 // take takes a place. Its error is errNoPlace after patience, or the context's.
+// Nobody who comes later is served before those who wait.
 func (p *Places) take(ctx context.Context, patience time.Duration) error {
-	p.mu.Lock()
-	if p.free > 0 {
-		p.free--
-		p.mu.Unlock()
+	if p.waiting.Load() == 0 && p.quick() {
 		return nil
 	}
 	turn := make(chan struct{})
+	p.mu.Lock()
+	p.waiting.Add(1) // before the last look: whoever gives a place later sees it
+	if len(p.queue) == 0 && p.quick() {
+		p.waiting.Add(-1)
+		p.mu.Unlock()
+		return nil
+	}
 	p.queue = append(p.queue, turn)
 	p.mu.Unlock()
 
@@ -52,6 +77,7 @@ func (p *Places) take(ctx context.Context, patience time.Duration) error {
 	for i, t := range p.queue {
 		if t == turn {
 			p.queue = append(p.queue[:i], p.queue[i+1:]...)
+			p.waiting.Add(-1)
 			p.mu.Unlock()
 			return err
 		}
@@ -66,15 +92,19 @@ func (p *Places) take(ctx context.Context, patience time.Duration) error {
 
 // give gives a place back, to who has waited longest.
 func (p *Places) give() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.queue) == 0 {
-		p.free++
-		return
+	p.free.Add(1)
+	for p.waiting.Load() > 0 {
+		p.mu.Lock()
+		if len(p.queue) == 0 || !p.quick() {
+			p.mu.Unlock()
+			return
+		}
+		close(p.queue[0])
+		p.queue[0] = nil
+		p.queue = p.queue[1:]
+		p.waiting.Add(-1)
+		p.mu.Unlock()
 	}
-	close(p.queue[0])
-	p.queue[0] = nil
-	p.queue = p.queue[1:]
 }
 
 // takePlace makes the exchange one of those under way at the backend, until

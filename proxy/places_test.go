@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -57,8 +58,8 @@ func TestPlacesAreFair(t *testing.T) {
 		for range 2 {
 			p.give()
 		}
-		if p.free != 2 || len(p.queue) != 0 {
-			t.Errorf("in the end %d places are free and %d wait, want 2 and none", p.free, len(p.queue))
+		if p.free.Load() != 2 || len(p.queue) != 0 || p.waiting.Load() != 0 {
+			t.Errorf("in the end %d places are free and %d wait, want 2 and none", p.free.Load(), len(p.queue))
 		}
 	})
 }
@@ -77,6 +78,9 @@ func TestPlacesAreKept(t *testing.T) {
 					mu.Lock()
 					held++
 					most = max(most, held)
+					mu.Unlock()
+					runtime.Gosched()
+					mu.Lock()
 					held--
 					mu.Unlock()
 					p.give()
@@ -86,8 +90,8 @@ func TestPlacesAreKept(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if p.free != 3 || len(p.queue) != 0 || most > 3 {
-		t.Errorf("%d places are free, %d wait, %d were taken at once; want 3, none, at most 3", p.free, len(p.queue), most)
+	if p.free.Load() != 3 || len(p.queue) != 0 || p.waiting.Load() != 0 || most > 3 {
+		t.Errorf("%d places are free, %d wait, %d were taken at once; want 3, none, at most 3", p.free.Load(), len(p.queue), most)
 	}
 }
 
@@ -160,8 +164,8 @@ func TestMaxConcurrency(t *testing.T) {
 			if end != "panic" {
 				h.Deliver(t.Context(), s.kept[0], Try{Attempt: 1})
 			}
-			if places.free != 2 {
-				t.Fatalf("end %q: %d of 2 places are free", end, places.free)
+			if places.free.Load() != 2 {
+				t.Fatalf("end %q: %d of 2 places are free", end, places.free.Load())
 			}
 		}
 	})

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"slices"
+
 	"soapway/config"
 	"soapway/proxy"
 	"soapway/proxy/balance"
@@ -44,10 +46,22 @@ var compressions = map[config.Compress]proxy.Compress{
 
 // places are those at a backend, nil if their number is not bounded.
 func places(c *config.Backend) *proxy.Places {
-	if c.MaxConcurrency.None() {
+	n := placesOf(c)
+	if n == unbounded {
 		return nil
 	}
-	return proxy.NewPlaces(countOr(c.MaxConcurrency, 1<<30), c.QueueWait.Or(forever))
+	return proxy.NewPlaces(n, c.QueueWait.Or(forever))
+}
+
+// placesOf is how many exchanges may be under way at a backend. One with an HTTP
+// node has a connection for itself: who must wait for one waits here, before a node
+// is chosen, so that the node which is free first is the one that is taken.
+func placesOf(c *config.Backend) int {
+	n := countOr(c.MaxConcurrency, unbounded)
+	if slices.ContainsFunc(c.Nodes, func(n config.Node) bool { return n.URL.Scheme == config.NodeHTTP || n.URL.Scheme == config.NodeHTTPS }) {
+		n = min(n, countOr(c.MaxConnections, unbounded))
+	}
+	return n
 }
 
 func hashBy(h config.HashBy) proxy.HashBy {

@@ -192,9 +192,9 @@ func (b *builder) nodes(key string, c *config.Backend) (nodes []proxy.Node, ok b
 		return nil, false
 	}
 	ok = true
+	o := nodeOptions{c: c, sizes: b.sizes, budget: upstream.NewBudget(countOr(c.MaxConnections, unbounded))}
 	for i := range c.Nodes {
 		u := c.Nodes[i].URL
-		o := nodeOptions{c: c, sizes: b.sizes}
 		var n proxy.Node
 		switch {
 		case u.Scheme == config.NodeSite:
@@ -226,8 +226,9 @@ func (b *builder) nodes(key string, c *config.Backend) (nodes []proxy.Node, ok b
 
 // nodeOptions makes the options of one node.
 type nodeOptions struct {
-	c     *config.Backend
-	sizes sizes
+	c      *config.Backend
+	sizes  sizes
+	budget *upstream.Budget // of all nodes
 }
 
 func (o nodeOptions) http(u config.NodeURL) upstream.HTTPOptions {
@@ -237,7 +238,7 @@ func (o nodeOptions) http(u config.NodeURL) upstream.HTTPOptions {
 		QueueWait:      o.c.QueueWait.Or(forever),
 		Timeout:        o.c.Timeout.Or(forever),
 		IdleTimeout:    o.c.IdleTimeout.Or(forever),
-		MaxConnections: share(o.c),
+		Budget:         o.budget,
 		HeaderBytes:    o.sizes.header,
 		Dial:           dialing(o.c),
 	}
@@ -250,7 +251,7 @@ func (o nodeOptions) framed(u config.NodeURL) upstream.FramedOptions {
 		ConnectTimeout: o.c.ConnectTimeout.Or(forever),
 		Timeout:        o.c.Timeout.Or(forever),
 		IdleTimeout:    o.c.IdleTimeout.Or(forever),
-		MaxConnections: share(o.c),
+		Budget:         o.budget,
 		MaxReply:       o.sizes.message,
 		Dial:           dialing(o.c),
 	}
@@ -265,12 +266,8 @@ func dialing(c *config.Backend) upstream.DialOptions {
 	return opt
 }
 
-// share is the part that each node of a backend has in its connections. It is
-// rounded up, so that every node can be reached.
-func share(c *config.Backend) int {
-	n := countOr(c.MaxConnections, 1<<30)
-	return (n + len(c.Nodes) - 1) / len(c.Nodes)
-}
+// unbounded is a number that stands for none.
+const unbounded = 1 << 30
 
 // countOr returns c, or unlimited if it is none.
 func countOr(c config.Count, unlimited int) int {

@@ -204,15 +204,25 @@ routes: [{name: a, backend: a}]
 	}
 }
 
-func TestShare(t *testing.T) {
+// TestPlaces: an exchange with an HTTP node has a connection for itself, so it needs
+// a place where either number is bounded.
+func TestPlaces(t *testing.T) {
+	http, framed := config.Node{URL: config.NodeURL{Scheme: config.NodeHTTPS}}, config.Node{URL: config.NodeURL{Scheme: config.NodeFramed}}
 	for _, tt := range []struct {
-		max   config.Count
-		nodes int
-		want  int
-	}{{512, 1, 512}, {512, 2, 256}, {512, 3, 171}, {1, 2, 1}, {-1, 1, 1 << 30}} {
-		b := &config.Backend{MaxConnections: tt.max, Nodes: make([]config.Node, tt.nodes)}
-		if got := share(b); got != tt.want {
-			t.Errorf("share(%d of %d nodes): got %d, want %d", tt.max, tt.nodes, got, tt.want)
+		connections, concurrency config.Count
+		nodes                    []config.Node
+		want                     int
+	}{
+		{512, -1, []config.Node{http, http}, 512},
+		{512, 20, []config.Node{http}, 20},
+		{10, 20, []config.Node{framed, http}, 10},
+		{10, 20, []config.Node{framed}, 20},
+		{10, -1, []config.Node{framed}, unbounded},
+		{-1, -1, []config.Node{http}, unbounded},
+		{-1, 5, []config.Node{http}, 5},
+	} {
+		if got := placesOf(&config.Backend{MaxConnections: tt.connections, MaxConcurrency: tt.concurrency, Nodes: tt.nodes}); got != tt.want {
+			t.Errorf("placesOf(%d connections, %d exchanges): got %d, want %d", tt.connections, tt.concurrency, got, tt.want)
 		}
 	}
 }

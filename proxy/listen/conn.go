@@ -139,6 +139,8 @@ type conn struct {
 
 	client net.Addr // as a proxy has told it; nil is the peer
 
+	caller proxy.CallerConn // ends with the connection
+
 	tls         bool
 	h2          bool               // it speaks HTTP/2
 	certificate *guard.Certificate // of the peer, verified; nil without
@@ -186,6 +188,7 @@ func (c *conn) Early() []byte {
 func (c *conn) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(func() {
+		c.caller.Close()
 		c.ln.mu.Lock()
 		delete(c.ln.conns, c)
 		c.ln.mu.Unlock()

@@ -52,6 +52,7 @@ func (e *fast) Serve(ctx context.Context, r *h1.Request, w *h1.Response) {
 		Client:      r.Remote,
 		TLS:         c.tls,
 		Certificate: c.certificate,
+		Caller:      &c.caller,
 		Method:      r.Method,
 		Target:      r.Target,
 		Host:        r.Host,

@@ -108,6 +108,10 @@ func (e *std) exchange(ctx context.Context, r *http.Request, b *body) *proxy.Rep
 // exchangeOf is a request as net/http has taken it.
 func exchangeOf(opt *HTTPOptions, c *conn, r *http.Request, body io.Reader) *proxy.Exchange {
 	client, _ := netip.ParseAddrPort(r.RemoteAddr)
+	var caller *proxy.CallerConn
+	if !c.h2 { // else many exchanges share it
+		caller = &c.caller
+	}
 	return &proxy.Exchange{
 		Received:    time.Now(),
 		Listener:    opt.Name,
@@ -115,6 +119,7 @@ func exchangeOf(opt *HTTPOptions, c *conn, r *http.Request, body io.Reader) *pro
 		Client:      client,
 		TLS:         c.tls,
 		Certificate: c.certificate,
+		Caller:      caller,
 		Method:      r.Method,
 		Target:      r.RequestURI,
 		Host:        r.Host,

@@ -49,9 +49,10 @@ type attempt struct {
 	answer time.Duration
 	c      *conn
 	reused bool
-	src    *source       // of a body that streams; nil otherwise
-	ending *proxy.Ending // ctx, if it is one
-	unhook func() bool   // else
+	keep   *proxy.CallerConn // c is his from now on; nil: it is everybody's
+	src    *source           // of a body that streams; nil otherwise
+	ending *proxy.Ending     // ctx, if it is one
+	unhook func() bool       // else
 	over   sync.Once
 
 	before  int64         // octets that c had taken before
@@ -65,6 +66,7 @@ type attempt struct {
 	stuck   bool       // it never will be
 	counted bool       // the first octet of the head has set the clock back
 	inBody  bool       // the head is read
+	hurry   bool       // what is left of the answer is wanted only if it comes soon
 	ioErr   error      // the first one, of writing
 }
 
@@ -184,6 +186,8 @@ func (a *attempt) beforeRead(begun bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
+	case a.hurry:
+		a.c.readWithin(min(a.answer, drainFor))
 	case a.inBody:
 		a.c.readWithin(a.answer)
 	case !a.sent: // the writer sets it
@@ -237,9 +241,14 @@ func (a *attempt) end(good bool) {
 			a.mu.Unlock()
 			if good {
 				a.c.in.Before = nil
-				a.n.pool.put(a.c)
-			} else {
+			}
+			switch {
+			case !good:
 				a.n.pool.drop(a.c)
+			case a.keep != nil:
+				a.n.keep(a.c, a.keep)
+			default:
+				a.n.pool.put(a.c)
 			}
 		}
 		if a.src != nil {

@@ -48,6 +48,11 @@
 // # Connections over HTTP
 //
 // A try has a connection for itself; the one that was used last is used next. A
+// Budget bounds the connections of several nodes together: where none may be opened
+// the one that has been idle longest, at any node, is closed for it, and while none
+// is idle who has waited longest is served first. One that has carried credentials
+// of NTLM or Negotiate belongs to the caller's connection (proxy.CallerConn) from
+// then on, or is closed where there is none. A
 // short body that can be read again leaves in one write with its head, by the
 // goroutine that then reads the answer. Any other is written by a second one, so
 // that an answer which comes early is seen and ends the writing.

@@ -15,6 +15,7 @@ import (
 )
 
 var (
+	errIdle         = errors.New("upstream: idle")
 	errCutReply     = errors.New("upstream: the reply was not read to its end")
 	errCutUpload    = errors.New("upstream: another request on the connection broke off")
 	errOtherTimeout = errors.New("upstream: another request on the connection timed out")
@@ -35,7 +36,8 @@ type frameConn struct {
 	idle  *time.Timer
 
 	// Guarded by n.mu.
-	load   int // requests that hold the connection
+	load   int       // requests that hold the connection
+	since  time.Time // when load became 0
 	reused bool
 
 	long    atomic.Bool   // a message that streams is being written
@@ -103,16 +105,23 @@ func (c *frameConn) expire() {
 	}
 	c.n.mu.Unlock()
 	if unused {
-		c.fail(errors.New("upstream: idle"))
+		c.fail(errIdle)
 	}
 }
 
-// fail ends the connection. The first error counts.
+// fail ends the connection and gives its place back. The first error counts.
 func (c *frameConn) fail(err error) {
+	if c.end(err) {
+		c.n.budget.give()
+	}
+}
+
+// end ends the connection, once; its place is left to the caller.
+func (c *frameConn) end(err error) bool {
 	c.mu.Lock()
 	if c.err != nil {
 		c.mu.Unlock()
-		return
+		return false
 	}
 	c.err = err
 	pending := c.pending
@@ -124,6 +133,7 @@ func (c *frameConn) fail(err error) {
 	for _, p := range pending {
 		p.result <- frameReply{err: err}
 	}
+	return true
 }
 
 // push queues a request that is about to be written.

@@ -22,10 +22,11 @@ var _ proxy.Node = (*Framed)(nil)
 const framePiece = 64 << 10
 
 // Framed is a node over length-prefixed TCP. It prefers a connection that is
-// idle, opens new ones up to MaxConnections, and then pipelines on the one with
+// idle, opens new ones as its budget allows, and then pipelines on the one with
 // the fewest requests under way.
 type Framed struct {
 	opt      FramedOptions
+	budget   *Budget
 	dialer   dialer
 	inFlight atomic.Int64
 
@@ -45,6 +46,7 @@ func NewFramed(opt FramedOptions) (*Framed, error) {
 	}
 	n := &Framed{
 		opt:     opt,
+		budget:  budgetOf(opt.Budget, opt.MaxConnections),
 		conns:   make(map[*frameConn]struct{}),
 		changed: make(chan struct{}),
 	}
@@ -53,6 +55,7 @@ func NewFramed(opt FramedOptions) (*Framed, error) {
 		return nil, err
 	}
 	n.dialer = newDialer(opt.Dial, host, n.moved)
+	n.budget.join(n)
 	return n, nil
 }
 
@@ -93,6 +96,30 @@ func (n *Framed) Close() {
 	for _, c := range idle {
 		c.fail(ErrClosed)
 	}
+	n.budget.leave(n)
+}
+
+// oldest implements [member].
+func (n *Framed) oldest() (since time.Time, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.idle) == 0 {
+		return since, false
+	}
+	return n.idle[0].since, true
+}
+
+// shed implements [member].
+func (n *Framed) shed() bool {
+	n.mu.Lock()
+	if len(n.idle) == 0 {
+		n.mu.Unlock()
+		return false
+	}
+	c := n.idle[0]
+	n.forget(c) // before anybody can take it
+	n.mu.Unlock()
+	return c.end(errIdle)
 }
 
 // message is a request on its way: whole in buf, prefix included, or its first
@@ -205,23 +232,66 @@ func (n *Framed) get(ctx context.Context, limit time.Duration) (*frameConn, *pro
 			n.mu.Unlock()
 			return c, nil
 		}
-		if len(n.conns)+n.dialing < n.opt.MaxConnections {
+		if n.budget.free() {
 			n.dialing++
 			n.mu.Unlock()
 			return n.dial(ctx)
 		}
-		if c := n.leastLoaded(); c != nil {
-			c.take()
-			n.mu.Unlock()
-			return c, nil
-		}
-		changed := n.changed
+		some, changed := len(n.conns) > 0, n.changed
+		wait := !some && n.dialing > 0
 		n.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, n.notSent(ctx, proxy.ErrNoConnection)
+		switch {
+		case wait:
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return nil, n.notSent(ctx, proxy.ErrNoConnection)
+			}
+		case n.budget.try(): // an idle connection of another node has gone
+			n.dials()
+			return n.dial(ctx)
+		case !some: // other nodes have all there are
+			n.dials()
+			if _, err := n.budget.take(ctx, 2*limit, nil); err != nil {
+				n.dialed(nil)
+				return nil, n.notSent(ctx, proxy.ErrNoConnection)
+			}
+			return n.dial(ctx)
+		default:
+			if c := n.share(); c != nil {
+				return c, nil
+			}
 		}
+	}
+}
+
+// share reserves the connection with the fewest requests; nil if all have gone.
+func (n *Framed) share() *frameConn {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := n.leastLoaded()
+	if c != nil {
+		c.take()
+	}
+	return c
+}
+
+// dials notes that a connection is being made; dial or dialed follows.
+func (n *Framed) dials() {
+	n.mu.Lock()
+	n.dialing++
+	n.mu.Unlock()
+}
+
+// dialed notes the end of a dial, with the connection that it has made or nil.
+func (n *Framed) dialed(c *frameConn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.dialing--
+	close(n.changed)
+	n.changed = make(chan struct{})
+	if c != nil {
+		n.conns[c] = struct{}{}
 	}
 }
 
@@ -267,17 +337,12 @@ func (n *Framed) dial(ctx context.Context) (*frameConn, *proxy.SendError) {
 		c.idle = time.AfterFunc(time.Hour, c.expire)
 		c.idle.Stop()
 	}
-	n.mu.Lock()
-	n.dialing--
-	close(n.changed)
-	n.changed = make(chan struct{})
-	if err == nil {
-		n.conns[c] = struct{}{}
-	}
-	n.mu.Unlock()
 	if err != nil {
+		n.budget.give()
+		n.dialed(nil)
 		return nil, n.notSent(ctx, fmt.Errorf("upstream: %w", err))
 	}
+	n.dialed(c)
 	go c.readLoop()
 	return c, nil
 }
@@ -291,12 +356,16 @@ func (n *Framed) put(c *frameConn) {
 	idle := c.load == 0 && live
 	closing := idle && (n.closed || c.raw.moved())
 	if idle && !closing {
+		c.since = time.Now()
 		n.idle = append(n.idle, c)
 		c.idle.Reset(n.opt.IdleTimeout)
 	}
 	n.mu.Unlock()
-	if closing {
+	switch {
+	case closing:
 		c.fail(ErrClosed)
+	case idle:
+		n.budget.serve() // another node may wait for its place
 	}
 }
 

@@ -48,7 +48,7 @@ func NewHTTP(opt HTTPOptions) (*HTTP, error) {
 		return nil, err
 	}
 	n := &HTTP{opt: opt, base: b, forward: b.scheme == "http" && opt.Dial.Proxy != nil, auth: basicOf(b.user)}
-	n.pool.most, n.pool.idleFor = opt.MaxConnections, opt.IdleTimeout
+	n.pool.init(budgetOf(opt.Budget, opt.MaxConnections), opt.IdleTimeout)
 	host, port, err := net.SplitHostPort(b.host)
 	if err != nil {
 		host, port = strings.Trim(b.host, "[]"), ""
@@ -158,13 +158,16 @@ func (n *HTTP) try(ctx context.Context, req *proxy.Request) (_ *proxy.Response, 
 		putOut(out, b)
 		return nil, false, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
 	}
-	c, err := n.pool.get(ctx, min(n.opt.QueueWait, connect))
+	c := n.ownConn(req.Caller)
+	own := c != nil
+	if !own {
+		c, err = n.pool.get(ctx, min(n.opt.QueueWait, connect))
+	}
+	a.reused = c != nil
 	if err == nil && c == nil {
 		if c, err = n.connect(ctx, connect); err != nil {
 			n.pool.drop(nil)
 		}
-	} else if err == nil {
-		a.reused = true
 	}
 	if err != nil {
 		putOut(out, b)
@@ -195,7 +198,11 @@ func (n *HTTP) try(ctx context.Context, req *proxy.Request) (_ *proxy.Response, 
 		return nil, again, e
 	}
 	resp := &proxy.Response{Status: ans.Status, Header: endToEnd(ans.Header), Length: ans.Length}
-	reusable := ans.Reusable && !provesConnection(req.Header)
+	reusable := ans.Reusable
+	if own || provesConnection(req.Header) {
+		a.keep = req.Caller
+		reusable = reusable && a.keep != nil
+	}
 	if !ans.Body {
 		a.end(reusable)
 		n.inFlight.Add(-1)
@@ -311,10 +318,22 @@ type answerBody struct {
 	a        *attempt
 	reusable bool
 	once     sync.Once
-	err      error // only Read touches it
+	err      error       // only read touches it
+	busy     atomic.Bool // somebody reads what is on a caller's connection
 }
 
 func (b *answerBody) Read(p []byte) (int, error) {
+	if b.a.keep == nil {
+		return b.read(p)
+	}
+	if !b.busy.CompareAndSwap(false, true) {
+		return 0, net.ErrClosed
+	}
+	defer b.busy.Store(false)
+	return b.read(p)
+}
+
+func (b *answerBody) read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
 	}
@@ -332,10 +351,35 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
-// Close cuts the connection unless the answer was read to its end.
+// Close cuts the connection unless the answer was read to its end. What is left of
+// one on a connection that is a caller's is read if it is little: the answer to a
+// proof that is not complete has a text that nobody wants.
 func (b *answerBody) Close() error {
+	if b.a.keep != nil && b.reusable && b.busy.CompareAndSwap(false, true) {
+		b.drain()
+	}
 	b.finish(false)
 	return nil
+}
+
+const (
+	drainMost = 256 << 10
+	drainFor  = time.Second
+)
+
+func (b *answerBody) drain() {
+	b.a.mu.Lock()
+	b.a.hurry = true
+	b.a.mu.Unlock()
+	buf := make([]byte, 4<<10)
+	left := drainMost
+	for until := time.Now().Add(drainFor); left > 0 && time.Now().Before(until); {
+		n, err := b.read(buf)
+		if err != nil {
+			return
+		}
+		left -= n
+	}
 }
 
 func (b *answerBody) finish(reusable bool) {

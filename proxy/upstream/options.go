@@ -39,6 +39,10 @@ type HTTPOptions struct {
 	// MaxConnections bounds the connections to the node. Default 512.
 	MaxConnections int
 
+	// Budget bounds them together with those of other nodes, in place of
+	// MaxConnections. Default: the node shares with none.
+	Budget *Budget
+
 	// HeaderBytes bounds the head of an answer. Default 64 KiB.
 	HeaderBytes int64
 
@@ -127,6 +131,10 @@ type FramedOptions struct {
 	// MaxConnections bounds the connections to the node; beyond it requests
 	// are pipelined. Default 512.
 	MaxConnections int
+
+	// Budget bounds them together with those of other nodes, in place of
+	// MaxConnections. Default: the node shares with none.
+	Budget *Budget
 
 	// MaxReply bounds the payload of a reply. A longer one breaks the
 	// connection. Default 64 MiB; never above what Length can express.

@@ -93,10 +93,31 @@ func TestHTTPIdle(t *testing.T) {
 	close(begin)
 	wg.Wait()
 	until(t, "the close of idle connections", func() bool { return open.Load() == 0 })
-	n.pool.mu.Lock()
-	defer n.pool.mu.Unlock()
-	if n.pool.open != 0 || len(n.pool.idle) != 0 {
-		t.Errorf("got %d connections, %d idle, want none", n.pool.open, len(n.pool.idle))
+	wantNone(t, n.pool.budget, n)
+}
+
+// wantNone checks that nothing is left of the connections of these nodes, which
+// share a budget.
+func wantNone(t *testing.T, b *Budget, nodes ...*HTTP) {
+	t.Helper()
+	until(t, "the end of every connection", func() bool { return b.open.Load() == 0 })
+	if n := b.waiting.Load(); n != 0 || len(b.queue) != 0 {
+		t.Errorf("%d still wait, %d in the queue", n, len(b.queue))
+	}
+	for _, n := range nodes {
+		for i := range n.pool.shards {
+			s := &n.pool.shards[i]
+			s.mu.Lock()
+			if len(s.idle) != 0 || s.n.Load() != 0 {
+				t.Errorf("%s: shard %d has %d idle connections, and says %d", n.Name(), i, len(s.idle), s.n.Load())
+			}
+			s.mu.Unlock()
+		}
+		n.pool.ownMu.Lock()
+		if len(n.pool.own) != 0 {
+			t.Errorf("%s: %d connections of callers are left", n.Name(), len(n.pool.own))
+		}
+		n.pool.ownMu.Unlock()
 	}
 }
 
@@ -158,11 +179,7 @@ func TestHTTPStorm(t *testing.T) {
 	}
 	wg.Wait()
 	n.Close()
-	n.pool.mu.Lock()
-	defer n.pool.mu.Unlock()
-	if n.pool.open != 0 || len(n.pool.waiting) != 0 {
-		t.Errorf("got %d connections, %d waiting, want none", n.pool.open, len(n.pool.waiting))
-	}
+	wantNone(t, n.pool.budget, n)
 }
 
 // answering is a node that costs little: it reads a request of a known size and
