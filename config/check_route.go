@@ -33,10 +33,22 @@ func (l *loader) checkRoutes() {
 			l.need(path+".soap.accept", "accepts no version", "write 1.1, 1.2 or both")
 		}
 		l.checkDelivery(r, path)
-		if s := r.Shadow; s != nil && s.Backend != "" && l.cfg.Backends[s.Backend] == nil {
-			l.need(path+".shadow.backend", fmt.Sprintf("there is no backend %s", l.quoted(path+".shadow.backend", s.Backend)), l.didYouMean(path+".shadow.backend", s.Backend, l.backendNames()))
-		}
+		l.checkShadow(r, path+".shadow.backend")
 	}
+}
+
+// checkShadow checks that copies go to a backend that exists, and is another one.
+func (l *loader) checkShadow(r *Route, path string) {
+	s := r.Shadow
+	if s == nil || s.Backend == "" {
+		return
+	}
+	l.needIf(l.cfg.Backends[s.Backend] == nil, path, fmt.Sprintf("there is no backend %s", l.quoted(path, s.Backend)), l.didYouMean(path, s.Backend, l.backendNames()))
+	if b := l.cfg.Backends[s.Backend]; b != nil {
+		_, site := b.SiteNode()
+		l.needIf(site, path, "leads to another site, for which messages are stored first", "name a backend on this side; copies are not stored")
+	}
+	l.needIf(s.Backend == r.Backend, path, "is the backend of the route, which would get messages twice", "name another backend")
 }
 
 // checkWSDL checks who may be asked for what a WSDL refers to.

@@ -188,7 +188,7 @@ func (c *call) try(b *backend, i int, req *Request) (*Response, error) {
 		c.tries.resp, c.tries.cancel = resp, cancel
 		c.bind(i, resp)
 	}
-	if o := c.h.opt.Observer; o != nil {
+	if o := c.h.opt.Observer; o != nil && !c.route.twin {
 		o.ObserveAttempt(e)
 	}
 	return resp, err

@@ -18,6 +18,7 @@ type observed struct {
 	mu        sync.Mutex
 	exchanges []ExchangeEvent
 	attempts  []AttemptEvent
+	shadows   []ShadowEvent
 }
 
 func (o *observed) ObserveExchange(e ExchangeEvent) {

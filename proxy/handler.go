@@ -20,6 +20,7 @@ type Handler struct {
 	began time.Time     // with a monotonic reading
 
 	swapped chan struct{} // has something when there is a new table: for Learn
+	shadows shadows
 }
 
 var _ Server = (*Handler)(nil)
@@ -32,6 +33,7 @@ func (h *Handler) now() time.Time { return h.began.Add(time.Since(h.began)) }
 func NewHandler(t *Table, opt Options) *Handler {
 	h := &Handler{opt: opt.withDefaults(), large: make(chan struct{}, manyUnsure), began: time.Now(), swapped: make(chan struct{}, 1)}
 	h.table.Store(t)
+	h.shadows.ctx, h.shadows.cut = context.WithCancelCause(context.Background())
 	return h
 }
 
@@ -105,6 +107,7 @@ func (c *call) serve() (*Reply, error) {
 	case c.route.Delivery == SyncThenQueue:
 		return c.tryThenEnqueue()
 	}
+	c.sendShadow()
 	resp, node, err := c.attempt(c.request(), c.route.tail(c.target.path))
 	if err != nil {
 		return nil, err
@@ -151,6 +154,8 @@ type call struct {
 
 	until time.Time // when a try that waits for an answer is given up; zero = as the backend says
 	doubt bool      // a backend may have processed the message that is stored
+
+	shadowed bool // whether a copy is due was decided, or this is one
 
 	guard     *guard.Guard
 	entered   bool   // Guard.Leave is due

@@ -20,6 +20,7 @@ func (c *call) tryThenEnqueue() (*Reply, error) {
 	if c.msg.stream != nil {
 		return nil, errNotWhole
 	}
+	c.sendShadow()
 	if !c.route.backend.usable() {
 		return c.enqueue()
 	}

@@ -261,6 +261,7 @@ type watcher struct{ operation string }
 
 func (w *watcher) ObserveExchange(e ExchangeEvent) { w.operation = e.Operation }
 func (w *watcher) ObserveAttempt(AttemptEvent)     {}
+func (*watcher) ObserveShadow(ShadowEvent)         {}
 
 // On a queue route with `oneway: auto` the description tells which answers are none.
 func TestOneWayByDescription(t *testing.T) {

@@ -72,9 +72,11 @@ type AttemptEvent struct {
 	Waited  time.Time // of the first try for a stored message: since when it has waited
 }
 
-// Observer is told about exchanges and tries, for metrics. Its methods are
+// Observer is told about exchanges, tries and copies, for metrics. The tries of
+// copies are none of these. Its methods are
 // called from many goroutines and must not block.
 type Observer interface {
 	ObserveExchange(e ExchangeEvent)
 	ObserveAttempt(e AttemptEvent)
+	ObserveShadow(e ShadowEvent)
 }

@@ -160,6 +160,10 @@ type Route struct {
 	// port.
 	ReplyAt []*Backend
 
+	// Shadow sends a copy of a share of the messages to another backend. Default:
+	// there are no copies.
+	Shadow *Shadow
+
 	// Guard says who may send, and how much. Default: everybody, anything.
 	Guard *guard.Guard
 
@@ -367,6 +371,14 @@ func (o TableOptions) validate() error {
 		for _, m := range r.Methods {
 			if !isToken(m) {
 				bad("%s: option Methods: got %q, want a method", at, m)
+			}
+		}
+		if s := r.Shadow; s != nil {
+			if s.Backend == nil || len(s.Backend.Nodes) == 0 {
+				bad("%s: option Shadow.Backend has no node", at)
+			}
+			if !(s.Percent > 0 && s.Percent <= 100) {
+				bad("%s: option Shadow.Percent: got %v, want above 0, to 100", at, s.Percent)
 			}
 		}
 		if b := r.Backend; b != nil {

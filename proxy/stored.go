@@ -110,9 +110,15 @@ func (c *call) enqueue() (*Reply, error) {
 	}
 	m := c.stored()
 	m.Lane = lane
+	shadow := c.newShadow()
 	// From here on the caller's leaving changes nothing: it may have left with
 	// the last octet, and would send the message again if it was not stored.
 	receipt, err := c.h.opt.Enqueuer.Enqueue(context.WithoutCancel(c.ctx), m)
+	if err != nil || receipt.Repeat != "" {
+		shadow.drop()
+	} else {
+		shadow.send()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+	"sync"
 
 	"soapway/soapcodec"
 )
@@ -23,6 +24,7 @@ type Table struct {
 	framed   []*route // in list order: routes that a framed exchange can match
 	ordered  []*route // in list order: all that have conditions
 	wake     chan struct{}
+	copies   sync.WaitGroup // to shadow backends, under way
 }
 
 // route is a compiled [Route].
@@ -45,6 +47,8 @@ type route struct {
 	answers     map[string]*route // of ReplyAt, by origin
 	origin      string            // where answers go by this route; "" for any other
 	front       *front            // nil: no descriptions
+	shadow      *shadow           // nil: no copies
+	twin        bool              // it is that of copies
 
 	// prompt: from the whole message on nobody is waited for.
 	prompt bool
@@ -108,6 +112,11 @@ func Compile(opt TableOptions) (*Table, error) {
 		t.byName[r.Name] = r
 		t.strict = t.strict || r.Strict
 		t.backends[b.Name] = b
+		if s := r.Shadow; s != nil {
+			other := compile(s.Backend)
+			r.shadow = compileShadow(r, other)
+			t.backends[other.Name] = other
+		}
 		if r.MatchNone {
 			continue
 		}
@@ -167,7 +176,7 @@ func compileRoute(r Route, order int, b *backend) *route {
 		Normalize: r.Normalize, Node: r.Node,
 		Translate: r.Translate, Strict: r.Strict, Add: r.Add, LateTo: r.WSATo, LateMark: r.Mark,
 	}
-	if c.stores() || b.HashBy.Kind == HashKey {
+	if c.stores() || b.HashBy.Kind == HashKey || r.Shadow != nil && r.Shadow.Backend.HashBy.Kind == HashKey {
 		c.orderBy = compileKey(r.OrderBy, &c.decode)
 	}
 	if r.Delivery == Queue {

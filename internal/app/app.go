@@ -52,6 +52,7 @@ type App struct {
 	cfg     *config.Config
 	pools   pools
 	guards  guards
+	table   *proxy.Table
 	closing sync.WaitGroup // goroutines that wait for a generation to be over
 
 	// shown is the configuration as the admin API shows it.
@@ -96,7 +97,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	for name, s := range securities {
 		s.warn(name, a.log)
 	}
-	a.pools, a.guards = pools, guards
+	a.pools, a.guards, a.table = pools, guards, table
 	a.securities.Store(&securities)
 	a.handler = proxy.NewHandler(table, proxy.Options{Log: a.log, Observer: &watchers{a.metrics, a.history, a.access, a.traces}, Tracer: a.traces, Enqueuer: a.depot, Follower: a.depot})
 	a.depot.handler, a.depot.adopt = a.handler, a.adopt
@@ -351,7 +352,8 @@ func (a *App) runNodes(stop, _ context.Context) error {
 	<-stop.Done()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.retire(a.pools, pools{})
+	a.handler.CutShadows()
+	a.retire(a.pools, pools{}, a.table)
 	a.closing.Wait()
 	return nil
 }

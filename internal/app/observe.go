@@ -28,3 +28,6 @@ func (w *watchers) ObserveAttempt(e proxy.AttemptEvent) {
 	w.metrics.ObserveAttempt(e)
 	w.traces.Attempt(&e)
 }
+
+// ObserveShadow implements [proxy.Observer].
+func (w *watchers) ObserveShadow(e proxy.ShadowEvent) { w.metrics.ObserveShadow(e) }

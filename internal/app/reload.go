@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"soapway/config"
+	"soapway/proxy"
 )
 
 // A RestartError says that a configuration cannot be taken by a reload.
@@ -120,14 +121,14 @@ func (a *App) put(cfg *config.Config) error {
 		a.depot.renewed(p.backend.Name)
 	}
 	a.sites.proven(cfg)
-	a.retire(a.pools, fresh)
+	a.retire(a.pools, fresh, a.table)
 	resize(a.listeners, size)
 	renew(a.listeners, securities, *a.securities.Load(), a.log)
 	a.setAlerts(cfg)
 	a.traces.Set(cfg.Telemetry.OTLP.Reveal(), cfg.Telemetry.Sample)
 	a.renewAdmin(securities[adminListener])
 	a.group.SetDrain(drainOf(cfg))
-	a.cfg, a.pools, a.guards = cfg, fresh, guards
+	a.cfg, a.pools, a.guards, a.table = cfg, fresh, guards, table
 	a.securities.Store(&securities)
 	fresh.watch(a.depot.tell)
 	a.depot.tellOrphans()
@@ -135,8 +136,9 @@ func (a *App) put(cfg *config.Config) error {
 }
 
 // retire ends the present generation; the pools of old that are not in fresh
-// are closed once it is over. a.mu is held.
-func (a *App) retire(old, fresh pools) {
+// are closed once it is over, and so are the copies that went by its table. a.mu
+// is held.
+func (a *App) retire(old, fresh pools, table *proxy.Table) {
 	ended := a.door.next()
 	gone := old.without(fresh)
 	for _, p := range gone {
@@ -144,6 +146,7 @@ func (a *App) retire(old, fresh pools) {
 	}
 	a.closing.Go(func() {
 		ended.wait()
+		table.WaitShadows()
 		for _, p := range gone {
 			p.close()
 		}

@@ -21,6 +21,9 @@ func tableOptions(cfg *config.Config, pools pools, guards guards, log *slog.Logg
 		for _, n := range r.ReplyNodes() {
 			p.ReplyAt = append(p.ReplyAt, pools[replyKey(n)].backend)
 		}
+		if s := r.Shadow; s != nil && s.Percent > 0 {
+			p.Shadow = &proxy.Shadow{Backend: pools["backends."+s.Backend].backend, Percent: s.Percent}
+		}
 		p.Guard = guards.of(r.Name)
 		p.WSDL = description(r, shelf, log)
 		opt.Routes = append(opt.Routes, p)

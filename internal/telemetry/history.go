@@ -81,6 +81,9 @@ func (h *History) ObserveExchange(e proxy.ExchangeEvent) {
 // ObserveAttempt implements [proxy.Observer].
 func (*History) ObserveAttempt(proxy.AttemptEvent) {}
 
+// ObserveShadow implements [proxy.Observer].
+func (*History) ObserveShadow(proxy.ShadowEvent) {}
+
 // Delivered counts a stored message that was delivered.
 func (h *History) Delivered(route string) { h.note(route, delivered) }
 

@@ -31,6 +31,7 @@ type Metrics struct {
 	duration *prometheus.HistogramVec
 	faults   *prometheus.CounterVec
 	attempts *prometheus.CounterVec
+	shadows  *prometheus.CounterVec
 	reload   prometheus.Gauge
 	codec    prometheus.Counter
 	skipped  *prometheus.CounterVec
@@ -77,6 +78,10 @@ func NewMetrics() *Metrics {
 			Name: "gateway_attempts_total",
 			Help: "Tries at backend nodes, by route and result.",
 		}, []string{"route", "result"}),
+		shadows: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gateway_shadow_total",
+			Help: "Copies of messages for shadow backends, by route and result.",
+		}, []string{"route", "result"}),
 		reload: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gateway_config_reload_ok",
 			Help: "1 if the configuration as it stands on disk is the one in use, 0 if the last reload was refused.",
@@ -93,7 +98,7 @@ func NewMetrics() *Metrics {
 		operations: map[string]map[string]struct{}{},
 		codes:      map[string]struct{}{},
 	}
-	m.registry.MustRegister(m.requests, m.duration, m.faults, m.attempts, m.reload, m.codec, m.skipped,
+	m.registry.MustRegister(m.requests, m.duration, m.faults, m.attempts, m.shadows, m.reload, m.codec, m.skipped,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.queue.register(m.registry)
 	m.reload.Set(1)
@@ -194,6 +199,9 @@ func (m *Metrics) Attempt(route, result string) {
 	}
 	c.Inc()
 }
+
+// Shadow counts a copy of a message for a shadow backend.
+func (m *Metrics) Shadow(route, result string) { m.shadows.WithLabelValues(route, result).Inc() }
 
 // Scanned counts octets that went through the codec.
 func (m *Metrics) Scanned(n int64) {

@@ -26,3 +26,6 @@ func (m *Metrics) ObserveExchange(e proxy.ExchangeEvent) {
 
 // ObserveAttempt implements [proxy.Observer].
 func (m *Metrics) ObserveAttempt(e proxy.AttemptEvent) { m.Attempt(e.Route, e.Class.String()) }
+
+// ObserveShadow implements [proxy.Observer].
+func (m *Metrics) ObserveShadow(e proxy.ShadowEvent) { m.Shadow(e.Route, string(e.Result)) }

@@ -79,6 +79,10 @@ type Guard struct {
 	underway atomic.Int64
 }
 
+// KeyHeader is the canonical name of the field that may prove by a key who a
+// caller is; "" if none does.
+func (g *Guard) KeyHeader() string { return g.opt.KeyHeader }
+
 // New returns a guard.
 func New(opt Options) (*Guard, error) {
 	if err := opt.validate(); err != nil {
