@@ -19,6 +19,8 @@
 //   - CORPUS: the folder of real messages (default ../../../shared/corpus);
 //     absent = skipped.
 //   - N: how many mutated documents TestNeverAcceptsWhatXmllintRefuses tries.
+//   - MIB: the size of the attachment of TestLargeParcel.
+//   - CONNS: the connections of TestIdleConnections.
 //
 // A case passes only if every leaf of its expectations was looked at by an
 // assertion: what no check covers fails the case (see claims). Cases that need

@@ -52,7 +52,8 @@ func TestReloadUnderLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i := range 6 {
+	const reloads = 20
+	for i := range reloads {
 		to, from := two, one
 		if i%2 == 1 {
 			to, from = one, two
@@ -77,7 +78,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		if !eventually(5*time.Second, func() bool { v, err := g.metric("gateway_config_reload_ok"); return err == nil && v == 0 }) {
 			t.Errorf("gateway_config_reload_ok does not tell that this was refused: %q", bad)
 		}
-		if a := post(t, g.addr["http"], "/extra/5", typed("1.1"), envelope("1.1", op)); a.Status != 200 {
+		if a := post(t, g.addr["http"], fmt.Sprintf("/extra/%d", reloads-1), typed("1.1"), envelope("1.1", op)); a.Status != 200 {
 			t.Errorf("after a refused reload the old configuration does not hold: %s", a)
 		}
 	}
