@@ -105,7 +105,7 @@ func (o *CallsOptions) phase(ctx context.Context, name string, servers []int, ki
 			meters[i] = newMeter(o.Sampler, servers, func() []int { return nil })
 			wg.Go(func() { errs[i] = o.loop(ctx, meters[i], k.op) })
 		}
-		end := o.Progress.run(meters[0], "calls "+name, n, o.Loops)
+		end := o.Progress.run(meters[0], &Spec{Name: "calls", Combo: name}, n, o.Loops)
 		wg.Wait()
 		end()
 		for i, err := range errs {

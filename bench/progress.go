@@ -18,6 +18,8 @@ type Progress struct {
 
 	mu      sync.Mutex
 	written bool // a line of a terminal is to be wiped out
+	row     string
+	first   time.Time // when the first run of the row began
 }
 
 // NewProgress returns a Progress that writes to w: one line that is rewritten on
@@ -38,20 +40,30 @@ func (p *Progress) Say(format string, args ...any) {
 }
 
 // run shows the run of a meter until the returned function is called.
-func (p *Progress) run(m *Meter, row string, n, of int) (end func()) {
+func (p *Progress) run(m *Meter, spec *Spec, n, of int) (end func()) {
 	if p == nil {
 		return func() {}
 	}
 	every := 5 * time.Second
-	if p.terminal {
+	switch {
+	case p.terminal:
 		every = 250 * time.Millisecond
-	}
-	what := fmt.Sprintf("%s run %d/%d", row, n, of)
-	if n == 0 {
-		what = row + " warm-up"
+	case spec.EverySecond:
+		every = time.Second
 	}
 	stop, gone := make(chan struct{}), make(chan struct{})
-	go func() {
+	what := func(now time.Time) string { return fmt.Sprintf("%s run %d/%d", spec.name(), n, of) }
+	switch eta := p.eta(spec.name(), n, of); {
+	case n == 0:
+		what = func(time.Time) string { return spec.name() + " warm-up" }
+	case !eta.IsZero():
+		plain := what
+		what = func(now time.Time) string {
+			left := max(0, eta.Sub(now).Round(time.Second))
+			return fmt.Sprintf("%s ETA %d:%02d", plain(now), left/time.Minute, left%time.Minute/time.Second)
+		}
+	}
+	go func() { // ends before end returns
 		defer close(gone)
 		tick := time.NewTicker(every)
 		defer tick.Stop()
@@ -61,7 +73,7 @@ func (p *Progress) run(m *Meter, row string, n, of int) (end func()) {
 			case <-stop:
 				return
 			case now := <-tick.C:
-				p.show(what + " " + w.look(m, now))
+				p.show(what(now) + " " + w.look(m, now))
 			}
 		}
 	}()
@@ -72,6 +84,20 @@ func (p *Progress) run(m *Meter, row string, n, of int) (end func()) {
 		defer p.mu.Unlock()
 		p.wipe()
 	}
+}
+
+// eta guesses when the last of so many runs of a row ends, from those that are
+// over. The zero time: nobody knows.
+func (p *Progress) eta(row string, n, of int) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if p.row != row || n <= 1 {
+		p.row, p.first = row, now
+		return time.Time{}
+	}
+	each := now.Sub(p.first) / time.Duration(n-1)
+	return now.Add(each * time.Duration(of-n+1))
 }
 
 // show writes the line of the moment.

@@ -16,7 +16,7 @@ func TestProgress(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := NewProgress(&b, columns)
 			m := newMeter(nil, nil, nil)
-			end := p.run(m, "ping.ff", 2, 5)
+			end := p.run(m, &Spec{Name: "ping", Combo: "ff"}, 1, 5)
 			m.Start()
 			for i := range 26 {
 				m.Shard(i).Done(time.Now())
@@ -30,11 +30,11 @@ func TestProgress(t *testing.T) {
 		})
 		return b.String()
 	}
-	if got, want := show(0), "ping.ff run 2/5 █ 5/s err 0\nping.ff run 2/5 █▁ 0/s err 1\ndone\n"; got != want {
+	if got, want := show(0), "ping.ff run 1/5 █ 5/s err 0\nping.ff run 1/5 █▁ 0/s err 1\ndone\n"; got != want {
 		t.Errorf("no terminal: got %q, want %q", got, want)
 	}
 	got := show(30)
-	if n := strings.Count(got, "\r\x1b[Kping.ff run 2/5 "); n < 35 || n > 45 {
+	if n := strings.Count(got, "\r\x1b[Kping.ff run 1/5 "); n < 35 || n > 45 {
 		t.Errorf("terminal: %d updates in 10 s:\n%q", n, got)
 	}
 	if !strings.HasSuffix(got, "\r\x1b[Kdone\n") {
@@ -46,8 +46,34 @@ func TestProgress(t *testing.T) {
 		}
 	}
 	var none *Progress
-	none.run(newMeter(nil, nil, nil), "x", 1, 1)()
+	none.run(newMeter(nil, nil, nil), &Spec{}, 1, 1)()
 	none.Say("nothing")
+}
+
+// TestETA: from the second run on it is known how long the row will take; a run
+// without an end is shown each second.
+func TestETA(t *testing.T) {
+	var b strings.Builder
+	synctest.Test(t, func(t *testing.T) {
+		p := NewProgress(&b, 0)
+		m := newMeter(nil, nil, nil)
+		spec := &Spec{Name: "ping"}
+		for n := range 3 {
+			end := p.run(m, spec, n, 2)
+			time.Sleep(12 * time.Second)
+			end()
+		}
+		end := p.run(m, &Spec{Name: "threads", EverySecond: true}, 1, 1)
+		time.Sleep(2500 * time.Millisecond)
+		end()
+	})
+	want := "ping warm-up ▁ 0/s err 0\nping warm-up ▁▁ 0/s err 0\n" +
+		"ping run 1/2 ▁ 0/s err 0\nping run 1/2 ▁▁ 0/s err 0\n" +
+		"ping run 2/2 ETA 0:07 ▁ 0/s err 0\nping run 2/2 ETA 0:02 ▁▁ 0/s err 0\n" +
+		"threads run 1/1 ▁ 0/s err 0\nthreads run 1/1 ▁▁ 0/s err 0\n"
+	if got := b.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
 }
 
 func TestBars(t *testing.T) {

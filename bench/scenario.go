@@ -61,6 +61,9 @@ type Spec struct {
 	// Serial says that only one of client and server works at any time, so that
 	// one processor is all they can use.
 	Serial bool
+	// EverySecond shows the progress once a second also where it is no terminal: of
+	// a run that is to be watched and has no end of its own.
+	EverySecond bool
 	// Limiter names what held the row back where the scenario knows it better.
 	Limiter string
 }
@@ -151,7 +154,7 @@ func (r *Runner) Measure(ctx context.Context, s Scenario) (t Test, err error) {
 // once does run n of so many; 0 is the cold pass.
 func (r *Runner) once(ctx context.Context, s Scenario, spec *Spec, n, of int) (Run, *measured, error) {
 	m := newMeter(r.opt.Sampler, spec.Servers, r.opt.Others)
-	end := r.opt.Progress.run(m, spec.name(), n, of)
+	end := r.opt.Progress.run(m, spec, n, of)
 	defer end()
 	if err := s.Once(ctx, m); err != nil {
 		return Run{}, nil, fmt.Errorf("bench: %s: %w", spec.name(), err)

@@ -88,6 +88,7 @@ func (t *threads) Spec() Spec {
 		Conns: o.Threads, Size: t.ends.message.Size(), Servers: t.ends.pids(), ServerHere: t.ends.serverHere(),
 		Params: map[string]any{"soap": t.ends.message.Version().String(), "arrival": "uniform"},
 		Runs:   1, NoCold: true, ErrorsAllowed: maxErrors, Limiter: t.limiter,
+		EverySecond: o.Threads > 0,
 	}
 	if o.Poisson {
 		s.Params["arrival"] = "random"

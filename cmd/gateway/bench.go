@@ -315,6 +315,10 @@ func (c *cli) runJobs(ctx context.Context, f *benchFlags, lab *bench.Lab, r *ben
 			if err != nil {
 				return err
 			}
+			if ctx.Err() != nil { // a row that had no end of its own
+				r.Notes = append(r.Notes, "interrupted: what would have followed is missing")
+				return nil
+			}
 		}
 	}
 	return nil
