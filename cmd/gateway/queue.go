@@ -72,6 +72,7 @@ another process holds the store it is refused.`,
 		c.queueSwitch(f, "flush", "make all waiting messages of a route due now; needs a running gateway", "all waiting messages are due now"),
 		c.queueSwitch(f, "hold", "send nothing to the backend of a route, from any route, until it is released", "its backend is held"),
 		c.queueSwitch(f, "release", "end the hold of the backend of a route", "its backend is released"))
+	c.completeQueue(cmd, f)
 	return cmd
 }
 
@@ -436,13 +437,19 @@ func (c *cli) queueSwitch(f *queueFlags, name, short, done string) *cobra.Comman
 	}
 }
 
+// commandOf is what was typed behind the name of the program, such as queue ls.
+func commandOf(cmd *cobra.Command) string {
+	_, rest, _ := strings.Cut(cmd.CommandPath(), " ")
+	return rest
+}
+
 // exactly is the Args of a command that takes n, named by what.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == n {
 			return nil
 		}
-		return &usageError{fmt.Sprintf("queue %s takes %s, got %d", cmd.Name(), what, len(args)), "see " + cmd.CommandPath() + " --help"}
+		return &usageError{fmt.Sprintf("%s takes %s, got %d", commandOf(cmd), what, len(args)), "see " + cmd.CommandPath() + " --help"}
 	}
 }
 
@@ -452,6 +459,6 @@ func atMost(n int, what string) cobra.PositionalArgs {
 		if len(args) <= n {
 			return nil
 		}
-		return &usageError{fmt.Sprintf("queue %s takes at most %s, got %d", cmd.Name(), what, len(args)), "see " + cmd.CommandPath() + " --help"}
+		return &usageError{fmt.Sprintf("%s takes at most %s, got %d", commandOf(cmd), what, len(args)), "see " + cmd.CommandPath() + " --help"}
 	}
 }

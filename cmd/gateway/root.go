@@ -75,10 +75,10 @@ func (c *cli) root() *cobra.Command {
 	root.SetErr(c.stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().BoolVar(&showVersion, "version", false, "print version, commit and Go version")
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.CompletionOptions.DisableDefaultCmd = true // ours speaks as the others do
 	root.SuggestionsMinimumDistance = 2
 	root.PersistentFlags().BoolVar(&c.json, "json", false, "print results as JSON")
-	root.AddCommand(c.serveCommand(), c.checkCommand(), c.sendCommand(), c.queueCommand(), c.siteCommand(), c.benchCommand(), c.loadtestCommand(), c.versionCommand())
+	root.AddCommand(c.serveCommand(), c.checkCommand(), c.sendCommand(), c.queueCommand(), c.siteCommand(), c.benchCommand(), c.loadtestCommand(), c.completionCommand(), c.manCommand(), c.versionCommand())
 	return root
 }
 
