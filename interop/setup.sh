@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-packages=(php-cli php-soap python3-zeep python3-xmlsec python3-suds libsoap-lite-perl gsoap libgsoap-dev gcc libc6-dev openjdk-17-jdk-headless maven libxml2-utils xmlsec1 strace e2fsprogs)
+packages=(chromium fonts-dejavu-core php-cli php-soap python3-zeep python3-xmlsec python3-suds libsoap-lite-perl gsoap libgsoap-dev gcc libc6-dev openjdk-17-jdk-headless maven libxml2-utils xmlsec1 strace e2fsprogs)
 missing=()
 for package in "${packages[@]}"; do
 	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")

@@ -37,7 +37,7 @@ routes: [{name: orders, match: {path: /orders}, backend: erp, delivery: queue, o
 	b.until("window.sameDocument = true")
 	b.sees("Needs attention")
 	b.until(`document.querySelector(".attention").innerText.includes("Backend erp")`)
-	b.until(`[...document.querySelectorAll(".tile")].some((t) => t.innerText.includes("Messages waiting") && t.innerText.includes("1,000"))`)
+	b.until(`[...document.querySelectorAll(".tile")].some((t) => t.innerText.includes("stored messages") && t.innerText.includes("1,000"))`)
 	b.click("Queues")
 	b.click("orders")
 	b.click("Pause")

@@ -148,7 +148,7 @@ export function since(time) {
 /** until writes how long it is to a time. */
 export function until(time) {
   const left = (new Date(time) - Date.now()) / 1000;
-  return left <= 0 ? "now" : "in " + span(left);
+  return left < 0.5 ? "now" : "in " + span(left);
 }
 
 const stamp = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });

@@ -34,7 +34,7 @@ export default function message(view, { live, signal, watch }, id) {
     put(
       view,
       h("header", { class: "page-head" }, h("div", null, h("a", { class: "back", href: back }, icon("back"), e.route), h("h1", { class: "mono", tabindex: "-1" }, id), h("p", { class: "queue-state" }, e.in_flight ? badge("pending", "under way") : badge(e.state), h("span", { class: "sub" }, [e.operation, octets(e.size), "accepted " + since(e.accepted) + " ago"].filter(Boolean).join(" · ")))), h("div", { class: "actions" }, actions)),
-      e.state === "dead" && h("section", { class: "card verdict", "aria-labelledby": "why" }, h("h2", { id: "why" }, "Why it is here"), h("p", { class: "reason" }, badge("dead", e.reason), h("span", null, e.text)), e.stops_key && h("p", null, "Its order key stands still until it is replayed or dropped.")),
+      e.state === "dead" && h("section", { class: "card verdict", "aria-labelledby": "why" }, h("h2", { id: "why" }, "Why it is here"), h("p", { class: "reason" }, badge("dead", e.reason), h("span", null, e.text)), faultText(m.reply) && h("p", { class: "fault" }, "The backend says: ", h("q", null, faultText(m.reply))), e.stops_key && h("p", null, "Its order key stands still until it is replayed or dropped.")),
       e.waits_for && h("section", { class: "card verdict" }, h("p", null, "Its order key stands still for a dead letter: ", h("a", { class: "mono", href: "#/messages/" + encodeURIComponent(e.waits_for) }, e.waits_for))),
       h("div", { class: "columns message" }, h("div", null, body("Envelope", m.envelope, m.envelope_base64, m.envelope_cut, "", m.envelope_error, [m.hidden && plural(m.hidden, "place is", "places are") + " masked with ***.", m.attachments && plural(m.attachments, "attachment is", "attachments are") + " not shown."]), m.reply && body("Last answer", m.reply.body, m.reply.body_base64, false, m.reply.type, m.reply.error)), h("div", null, facts(e), timeline(m), fields(m.header))),
     );
@@ -65,6 +65,13 @@ export default function message(view, { live, signal, watch }, id) {
     counts = now;
   });
   load();
+}
+
+/** faultText is what a fault says to people, "" if the answer is none. */
+function faultText(reply) {
+  const m = reply && reply.body && /<(?:[\w.-]+:)?(?:faultstring|Text)(?:\s[^>]*)?>([^<]{1,500})</.exec(reply.body);
+  const marks = { lt: "<", gt: ">", amp: "&", quot: '"', apos: "'" };
+  return m ? m[1].replace(/&(lt|gt|amp|quot|apos);/g, (_, name) => marks[name]).trim() : "";
 }
 
 /** body shows an envelope or an answer. */

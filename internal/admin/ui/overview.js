@@ -6,12 +6,12 @@ import { badge, cell, empty, head, setCell, table } from "./parts.js";
 
 export default function overview(view, { live, watch, signal, onLeave }) {
   const tiles = {
-    now: tile("Requests per second", "now"),
-    errors: tile("Failed", "of the last hour"),
-    p50: tile("Half answered within", "last hour"),
-    p99: tile("99 % answered within", "last hour"),
-    waiting: tile("Messages waiting", "now", "#/queues"),
-    dead: tile("Dead letters", "now", "#/queues"),
+    now: tile("Requests", "per second, now"),
+    errors: tile("Failed", "last hour"),
+    p50: tile("Median", "time to answer, last hour"),
+    p99: tile("99 % within", "time to answer, last hour"),
+    waiting: tile("Waiting", "stored messages, now", "#/queues"),
+    dead: tile("Dead", "dead letters, now", "#/queues"),
   };
   const attention = h("ul", { class: "attention" });
   const attentionBox = h("section", { class: "card", "aria-labelledby": "attention" }, h("h2", { id: "attention" }, "Needs attention"), attention);
@@ -61,15 +61,15 @@ export default function overview(view, { live, watch, signal, onLeave }) {
     }
     step = hour.step_seconds;
     say(tiles.errors.value, percent(hour.hour.requests ? hour.hour.failed / hour.hour.requests : 0));
-    say(tiles.errors.sub, `${count(hour.hour.failed)} of ${plural(hour.hour.requests, "request")} in the last hour`);
+    say(tiles.errors.sub, `${count(hour.hour.failed)} of ${count(hour.hour.requests)}, last hour`);
     tiles.errors.el.classList.toggle("bad", hour.hour.failed > 0);
     say(tiles.p50.value, took(hour.hour.p50_ms));
     say(tiles.p99.value, took(hour.hour.p99_ms));
     const p = hour.points;
     through.update(p, [
       { cls: "area", area: true, values: p.map((x) => x.requests / step) },
-      { cls: "line bad", values: p.map((x) => x.failed / step) },
-    ], `${plural(hour.hour.requests, "request")} in the last hour, ${count(hour.hour.failed)} failed, ${count(hour.hour.faults)} answered with a fault, ${count(hour.hour.refused)} refused.`, (v) => rate(v) + " /s");
+      hour.hour.failed > 0 && { cls: "line bad", values: p.map((x) => x.failed / step) },
+    ].filter(Boolean), `${plural(hour.hour.requests, "request")} in the last hour, ${count(hour.hour.failed)} failed, ${count(hour.hour.faults)} answered with a fault, ${count(hour.hour.refused)} refused.`, (v) => rate(v) + " /s");
     times.update(p, [
       { cls: "area soft", area: true, values: p.map((x) => x.p99_ms) },
       { cls: "line", values: p.map((x) => x.p50_ms) },
@@ -116,18 +116,18 @@ function depthRow(q) {
       setCell(waiting, count(waitingOf(q)));
       setCell(dead, q.dead ? h("a", { class: "bad-text", href: `#/queues/${encodeURIComponent(q.route)}?state=dead` }, count(q.dead)) : "0");
       setCell(oldest, q.oldest ? since(q.oldest) : "–");
-      setCell(state, queueState(q));
+      setCell(state, queueState(q, true));
     },
   };
 }
 
 /** queueState is the state of a route's queue in badges. */
-export function queueState(q) {
+export function queueState(q, brief) {
   const out = [];
   if (q.paused) out.push(badge("paused"));
   if (q.held === "operator") out.push(badge("held", "backend held"));
   if (q.held === "credentials") out.push(badge("denied"));
-  if (q.down) out.push(badge("down", "backend down" + (q.next_probe ? ", asked again " + until(q.next_probe) : "")));
+  if (q.down) out.push(badge("down", "backend down" + (q.next_probe && !brief ? ", asked again " + until(q.next_probe) : "")));
   if (!q.destination) out.push(badge("orphaned", "route is gone"));
   if (q.stopped_keys) out.push(badge("retrying", plural(q.stopped_keys, "key") + " stopped"));
   if (q.loading) out.push(badge("pending", "being read"));

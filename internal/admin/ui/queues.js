@@ -22,7 +22,7 @@ export function queues(view, { live, watch, onLeave }) {
         }
         setCell(cells.Size, octets(q.bytes));
         setCell(cells.Oldest, since(q.oldest));
-        setCell(state, queueState(q));
+        setCell(state, queueState(q, true));
       },
     };
   });
@@ -93,7 +93,8 @@ export function queue(view, { live, watch, signal, query, onLeave }, name) {
         tick.checked = chosen.has(e.id);
         setCell(state, e.in_flight ? badge("pending", "under way") : badge(e.state), e.stops_key ? badge("dead", "stops its key") : e.waits_for ? badge("retrying", "waits for a dead letter") : null);
         setCell(attempts, count(e.attempts));
-        setCell(why, reasonOf(e));
+        const text = reasonOf(e, live.queues.get(name));
+        setCell(why, h("span", { class: "clamp", title: text }, text));
       },
     };
   });
@@ -265,9 +266,11 @@ export function queue(view, { live, watch, signal, query, onLeave }, name) {
 }
 
 /** reasonOf is why a message is where it is. */
-function reasonOf(e) {
+function reasonOf(e, q) {
   if (e.state === "dead") return [e.reason, e.text].filter(Boolean).join(": ") || "–";
-  const parts = [e.reason];
-  if (e.next_attempt && !e.in_flight) parts.push("next attempt " + until(e.next_attempt));
+  const parts = [];
+  if (q && (q.down || q.held || q.paused) && !e.in_flight && e.state !== "orphaned") parts.push(q.paused ? "waits for the route to be resumed" : "waits for the backend");
+  else if (e.next_attempt && !e.in_flight) parts.push("next attempt " + until(e.next_attempt));
+  parts.push(e.reason);
   return parts.filter(Boolean).join(" · ") || "–";
 }

@@ -43,7 +43,7 @@ export function events(view, { live, watch }) {
 }
 
 export function configuration(view, { signal }) {
-  const box = h("div");
+  const box = h("div", { class: "cards" });
   put(view, head("Configuration", "What the file, the environment and the defaults came to. Secrets are hidden.", button("Reload", reload, "primary")), box);
 
   async function load() {
