@@ -38,9 +38,10 @@ func (a *App) links() []linkStatus {
 // traffic are the links as a scrape tells them.
 func (a *App) traffic() []telemetry.TrafficSample {
 	var out []telemetry.TrafficSample
+	cfg := a.depot.cfg.Load()
 	for _, l := range a.links() {
 		out = append(out, telemetry.TrafficSample{
-			Name: l.Name, Up: l.Up, LagSeconds: l.LagSeconds, BytesOut: l.BytesOut, BytesIn: l.BytesIn,
+			Name: l.Name, Up: l.Up, Idle: l.Direction == "pulled" && len(backendsTo(cfg, l.Name)) == 0, LagSeconds: l.LagSeconds, BytesOut: l.BytesOut, BytesIn: l.BytesIn,
 			Sent:     map[string]uint64{string(relay.Stored): l.Sent, string(relay.Duplicate): l.Duplicates, string(relay.Refused): l.Refused},
 			Received: map[string]uint64{string(relay.Stored): l.Received, string(relay.Duplicate): l.ReceivedDuplicates, string(relay.Refused): l.ReceivedRefused},
 		})

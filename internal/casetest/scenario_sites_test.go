@@ -313,8 +313,12 @@ func TestSiteLink(t *testing.T) {
 	if sent := sumOf(t, text, "gateway_link_items_total", `direction="out"`, `outcome="stored"`) + sumOf(t, text, "gateway_link_items_total", `direction="out"`, `outcome="duplicate"`); sent != n {
 		t.Errorf("gateway_link_items_total tells of %v messages, want %d", sent, n)
 	}
-	if got := p.hq.metricSum(t, "gateway_link_items_total", `link="plant"`, `direction="in"`, `outcome="stored"`); got != n {
+	text = p.hq.metrics(t)
+	if got := sumOf(t, text, "gateway_link_items_total", `link="plant"`, `direction="in"`, `outcome="stored"`); got != n {
 		t.Errorf("hq has counted %v messages, want %d", got, n)
+	}
+	if strings.Contains(text, `gateway_link_up{link="plant"}`) {
+		t.Error("hq tells whether a link is up over which it never sends")
 	}
 }
 

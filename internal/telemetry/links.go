@@ -6,6 +6,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type TrafficSample struct {
 	Name       string
 	Up         bool
+	Idle       bool    // nothing is ever sent to the other site, which comes by itself: it is not up or down
 	LagSeconds float64 // age of the oldest message that waits
 	// Sent and Received are items by their answers, since the start.
 	Sent, Received    map[string]uint64
@@ -48,8 +49,10 @@ func (c *linkCollector) Collect(ch chan<- prometheus.Metric) {
 		if l.Up {
 			up = 1
 		}
-		tell(c.up, prometheus.GaugeValue, up, l.Name)
-		tell(c.age, prometheus.GaugeValue, l.LagSeconds, l.Name)
+		if !l.Idle {
+			tell(c.up, prometheus.GaugeValue, up, l.Name)
+			tell(c.age, prometheus.GaugeValue, l.LagSeconds, l.Name)
+		}
 		for outcome, n := range l.Sent {
 			tell(c.items, prometheus.CounterValue, float64(n), l.Name, "out", outcome)
 		}
