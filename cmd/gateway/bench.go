@@ -29,6 +29,7 @@ type benchFlags struct {
 	warmup, duration     time.Duration
 	pin, dir, out        string
 	prom, goBench, html  string
+	baseline             string
 	require              []string
 	csv, histograms      bool
 	noProgress, force    bool
@@ -95,6 +96,7 @@ believed (INVALID: noise, the generator, Little's law), 4: --require was not met
 	fl.StringVar(&f.prom, "prom", "", "`file` for the textfile collector of Prometheus")
 	fl.StringVar(&f.goBench, "gobench", "", "`file` in the format of Go's benchmarks, for benchstat")
 	fl.StringVar(&f.html, "html", "", "`file` for a page with charts")
+	fl.StringVar(&f.baseline, "baseline", "", "`file` with results that must not be worse now: results.json, or the folder of --out")
 	fl.StringArrayVar(&f.require, "require", nil, "`expression` that must hold, such as 'ping.*.p99<5ms'")
 	fl.BoolVar(&f.noProgress, "no-progress", false, "do not show what goes on")
 	fl.BoolVar(&f.force, "force", false, "go on where the bench would rather refuse")
@@ -240,6 +242,10 @@ func (c *cli) runBench(cmd *cobra.Command, f *benchFlags, jobs ...benchJob) (err
 		}
 	}
 	r := &bench.Results{Schema: bench.Schema, Env: c.benchEnvironment(cmd)}
+	baseline, err := c.readBaseline(f, r.Env)
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	runErr := c.runJobs(ctx, f, lab, r, jobs)
 	r.Env.Seconds = time.Since(began).Seconds()
@@ -254,12 +260,20 @@ func (c *cli) runBench(cmd *cobra.Command, f *benchFlags, jobs ...benchJob) (err
 		}
 		r.Require = append(r.Require, checks...)
 	}
-	code := bench.ExitCode(r, false)
+	compared, regression, err := compareBaseline(f, baseline, r)
+	if err != nil {
+		return &problem{err, ""}
+	}
+	code := bench.ExitCode(r, regression)
 	if runErr != nil {
 		r.Notes = append(r.Notes, "broken off: "+runErr.Error())
 		code = bench.ExitInternal
 	}
 	bench.Conclude(r, code)
+	if compared != "" {
+		// Above the table, as all that is no result of its own.
+		fmt.Fprintf(c.stderr, "%s\n", strings.TrimSuffix(compared, "\n"))
+	}
 	if err := errors.Join(c.printBench(r, f), writeBench(r, f)); err != nil {
 		return &problem{err, ""}
 	}
