@@ -12,7 +12,7 @@ LABTESTS ?= Faults|Frozen|FullDisk|Brim|OutageAndKill
 WHAT    ?= queue
 LAB     := cd internal/faultlab && ../../bin/faultlab.test -test.v -test.timeout 2h
 
-.PHONY: run build test check fuzz conformance golden rules bench purego cross interop clean faults powercuts links versus versus-queue versus-xml versus-proxy
+.PHONY: run build test check fuzz conformance golden docs rules bench purego cross interop clean faults powercuts links versus versus-queue versus-xml versus-proxy
 
 # The shipped gateway.yaml stores messages in ./data. Where a sync proves nothing,
 # as in a container without a volume, the gateway refuses that: for a first look
@@ -54,6 +54,9 @@ conformance: ## the codec against the W3C suite, SOAP collections, attacks, libx
 
 golden: ## accept changed golden outputs, then review the diff
 	$(GO) test ./config ./soapcodec ./xmlstream ./cmd/gateway -update; git diff --stat
+
+docs: ## docs/reference from the types of the configuration and the OpenAPI document
+	$(GO) test ./internal/reference -run TestUpToDate -update
 
 rules: ## the Prometheus rules against their tests; needs promtool (Debian: prometheus)
 	cd deploy/prometheus && promtool check rules soapway.rules.yaml && promtool test rules soapway.test.yaml

@@ -75,15 +75,19 @@ type Health struct {
 
 // Outlier takes a node out after failures; faults never count.
 type Outlier struct {
+	// Failures in a row take the node out, if all of them came Within this time.
 	Failures Count    `yaml:"failures" default:"5"`
 	Within   Duration `yaml:"within" default:"30s"`
-	Eject    Duration `yaml:"eject" default:"30s"`
+	// Eject is how long it then gets no messages.
+	Eject Duration `yaml:"eject" default:"30s"`
 }
 
 // Probe is the growing time between tries of a backend that is down.
 type Probe struct {
+	// Initial is the time to the first try.
 	Initial Duration `yaml:"initial" default:"5s"`
-	Max     Duration `yaml:"max" default:"30s"`
+	// Max is the longest time between two.
+	Max Duration `yaml:"max" default:"30s"`
 }
 
 // ClientTLS is TLS towards a server.
@@ -189,19 +193,25 @@ type Match struct {
 
 // Retry is the policy for stored messages.
 type Retry struct {
+	// Initial is the wait after the first attempt.
 	Initial Duration `yaml:"initial" default:"1s"`
-	Factor  float64  `yaml:"factor" default:"2" rules:"range=1-100"`
-	Max     Duration `yaml:"max" default:"10m"`
+	// Factor is by how much each wait is longer than the one before.
+	Factor float64 `yaml:"factor" default:"2" rules:"range=1-100"`
+	// Max is the longest wait.
+	Max Duration `yaml:"max" default:"10m"`
 	// Jitter 0.2 spreads a wait by ±20 %.
 	Jitter float64 `yaml:"jitter" default:"0.2" rules:"range=0-1"`
-	// Expire counts from acceptance.
-	Expire   Duration `yaml:"expire" default:"120h" rules:"none"`
-	Attempts Count    `yaml:"attempts" default:"none" rules:"none"`
+	// Expire counts from acceptance: after it a message is a dead letter.
+	Expire Duration `yaml:"expire" default:"120h" rules:"none"`
+	// Attempts is after how many a message is a dead letter.
+	Attempts Count `yaml:"attempts" default:"none" rules:"none"`
 }
 
 // Dedup says which messages are the same.
 type Dedup struct {
-	By     DedupBy  `yaml:"by" default:"message-id"`
+	// By is what two messages have in common that are the same.
+	By DedupBy `yaml:"by" default:"message-id"`
+	// Window is how long a repeat is noticed, from the acceptance of the first.
 	Window Duration `yaml:"window" default:"24h"`
 }
 
@@ -251,23 +261,29 @@ type Auth struct {
 
 // APIKey is a key in a header field.
 type APIKey struct {
-	Header string   `yaml:"header" rules:"required"`
-	Keys   []Secret `yaml:"keys" rules:"required"`
+	// Header is the name of the field that has the key.
+	Header string `yaml:"header" rules:"required"`
+	// Keys are those that are let in.
+	Keys []Secret `yaml:"keys" rules:"required"`
 }
 
 // MTLS names the client certificates that are let in.
 type MTLS struct {
+	// Subjects are distinguished names, as in "CN=plant,O=Example".
 	Subjects []string `yaml:"subjects" rules:"required"`
 }
 
 // Shadow copies a share of a route's messages.
 type Shadow struct {
-	Backend string  `yaml:"backend" rules:"required"`
+	// Backend gets the copies; its answers are discarded.
+	Backend string `yaml:"backend" rules:"required"`
+	// Percent is the share of the messages that are copied.
 	Percent float64 `yaml:"percent" default:"100" rules:"range=0-100"`
 }
 
 // Quota bounds what waits on one route.
 type Quota struct {
+	// Messages and Bytes are how many may wait; callers get 503 beyond.
 	Messages Count `yaml:"messages" default:"none" rules:"none"`
 	Bytes    Size  `yaml:"bytes" default:"none" rules:"none"`
 }

@@ -109,6 +109,7 @@ var rules = map[string]rule{
 	"internal/memnet":      {},
 	"internal/proxyversus": {},
 	"internal/redact":      {ours: []string{"soapcodec", "xmlstream"}},
+	"internal/reference": {external: []string{"github.com/goccy/go-yaml"}},
 	"internal/retry":       {},
 	"internal/telemetry": {
 		ours: []string{"proxy"},
