@@ -96,6 +96,7 @@ var (
 func (c *call) attempt(req *Request, tail string) (*Response, int, error) {
 	b := c.route.backend
 	began := time.Now()
+	now := began
 	c.tries.end()
 	c.tries = tries{nodes: b.Nodes}
 	if c.tries.states = c.tries.few[:0]; len(b.Nodes) > len(c.tries.few) {
@@ -121,7 +122,7 @@ func (c *call) attempt(req *Request, tail string) (*Response, int, error) {
 		if err := c.fill(req, b.address(i, req.Rest)); err != nil {
 			return nil, 0, err
 		}
-		resp, err := c.try(b, i, req)
+		resp, err := c.try(b, i, req, now)
 		if err == nil {
 			return c.follow(req, resp, i)
 		}
@@ -134,6 +135,7 @@ func (c *call) attempt(req *Request, tail string) (*Response, int, error) {
 			time.Since(began) >= b.Answer || !c.until.IsZero() && !time.Now().Before(c.until) {
 			return nil, 0, failed
 		}
+		now = time.Now()
 	}
 }
 
@@ -150,10 +152,9 @@ func (c *call) blame(err error) error {
 }
 
 // try makes one try at node i. On success the response stays open until tries.end.
-func (c *call) try(b *backend, i int, req *Request) (*Response, error) {
+func (c *call) try(b *backend, i int, req *Request, began time.Time) (*Response, error) {
 	c.attempts++
 	c.node = b.Nodes[i].Name()
-	began := time.Now()
 	ctx := c.ctx
 	var cancel context.CancelCauseFunc
 	if !c.until.IsZero() {

@@ -189,6 +189,7 @@ type call struct {
 	// Room for what most exchanges need once, in one piece of memory.
 	srcRoom   body
 	answering answer
+	replyRoom Reply
 	out       bytes.Reader
 }
 
@@ -196,7 +197,7 @@ func (c *call) begin() {
 	if c.ex.Received.IsZero() {
 		c.ex.Received = time.Now()
 	}
-	c.ex.ID = newID()
+	c.ex.ID = newID(c.ex.Received)
 	c.beginTrace()
 	c.fwd = forwarding{table: c.t, ex: c.ex, trusted: c.t.trusts(c.ex.Client.Addr()), host: c.ex.Host}
 	if a := c.ex.Arrival; a != nil {

@@ -11,12 +11,12 @@ import (
 // ids makes the ids of this process.
 var ids idSource
 
-// newID returns a UUIDv7 (RFC 9562 §5.7), later ones being greater: the twelve
+// newID returns a UUIDv7 (RFC 9562 §5.7) of that time or a little later, later ones being greater: the twelve
 // bits behind the milliseconds are a fraction of them (§6.2, method 3). Ids are no
 // secrets.
 //
 // Hot path: allocates the string and nothing else (TestNewIDAllocs).
-func newID() string { return ids.next(time.Now()) }
+func newID(now time.Time) string { return ids.next(now) }
 
 type idSource struct {
 	mu     sync.Mutex

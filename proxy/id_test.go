@@ -16,7 +16,7 @@ func TestNewID(t *testing.T) {
 	for i := range ids {
 		wg.Go(func() {
 			for range each {
-				ids[i] = append(ids[i], newID())
+				ids[i] = append(ids[i], newID(time.Now()))
 			}
 		})
 	}
@@ -41,7 +41,7 @@ func TestNewID(t *testing.T) {
 }
 
 func TestNewIDAllocs(t *testing.T) {
-	if n := testing.AllocsPerRun(100, func() { newID() }); n > 1 {
+	if n := testing.AllocsPerRun(100, func() { newID(time.Now()) }); n > 1 {
 		t.Errorf("an id allocates %v times, want 1", n)
 	}
 }

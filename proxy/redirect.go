@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"soapway/soapcodec"
 )
@@ -50,7 +51,7 @@ func (c *call) follow(req *Request, resp *Response, node int) (*Response, int, e
 			next.Path = "/"
 		}
 		var err error
-		if resp, err = c.try(b, i, &next); err != nil {
+		if resp, err = c.try(b, i, &next, time.Now()); err != nil {
 			return nil, 0, c.blame(err)
 		}
 		req, node = &next, i

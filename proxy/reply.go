@@ -252,7 +252,8 @@ func (a *answer) good(f *soapcodec.Facts) *Reply {
 	if fault {
 		a.outcome = OutcomeFault
 	}
-	r := &Reply{Status: a.resp.Status, Version: f.Version, CloseConnection: a.bodyLeft()}
+	r := &a.replyRoom
+	*r = Reply{Status: a.resp.Status, Version: f.Version, CloseConnection: a.bodyLeft()}
 	if a.ex.Framed {
 		r.Status = http.StatusOK
 		return r

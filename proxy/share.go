@@ -46,13 +46,18 @@ func (c *call) failedTry(i int, err *SendError) {
 // whoever stands before the service has made. A SOAP fault proves that the
 // service is there (SPEC.md §4). err is why the answer is not passed on.
 func (c *call) judge(i, status int, err error) {
+	good := c.envelope || !gatewayStatus(status)
+	if err == nil && good {
+		c.route.backend.mark(i, true, "")
+		return
+	}
 	var failed *backendError
 	switch isBackend := errors.As(err, &failed); {
 	case isBackend && (failed.code == soapcodec.CodeBackendBroken || failed.code == soapcodec.CodeBackendTimeout):
 		c.route.backend.mark(i, false, oneLine(err.Error()))
 	case err != nil && !isBackend: // the caller's fault, or our own
 	default:
-		c.route.backend.mark(i, c.envelope || !gatewayStatus(status), statusReason(status))
+		c.route.backend.mark(i, good, statusReason(status))
 	}
 }
 

@@ -50,6 +50,7 @@ type front struct {
 	hosts  []string // of opt, and that of opt.URL
 	asks   bool     // the route asks for an operation: it has to know the description
 	wishes wishes
+	plain  describe.Location // root of no tail, where that is at the backend
 }
 
 func compileFront(r *route) *front {
@@ -72,6 +73,7 @@ func compileFront(r *route) *front {
 	if r.backend.urls[0].scheme == "" { // built in
 		opt.Shelf = nil
 	}
+	f.plain = f.onNode("", "wsdl")
 	f.client = describe.NewClient(f.hosts)
 	f.Front = describe.NewFront(opt)
 	return f
@@ -103,6 +105,9 @@ func (f *front) root(tail string) describe.Location {
 		return f.files.Root()
 	case f.opt.URL != "":
 		return describe.Location(f.opt.URL)
+	}
+	if tail == "" {
+		return f.plain
 	}
 	return f.onNode(tail, "wsdl")
 }

@@ -19,14 +19,20 @@ var _ proxy.Observer = (*watchers)(nil)
 func (w *watchers) ObserveExchange(e proxy.ExchangeEvent) {
 	w.metrics.ObserveExchange(e)
 	w.history.ObserveExchange(e)
-	w.access.Exchange(&e)
-	w.traces.Exchange(&e)
+	if w.access.On() || e.Trace.On() {
+		told := e // apart, or each event would be made on the heap
+		w.access.Exchange(&told)
+		w.traces.Exchange(&told)
+	}
 }
 
 // ObserveAttempt implements [proxy.Observer].
 func (w *watchers) ObserveAttempt(e proxy.AttemptEvent) {
 	w.metrics.ObserveAttempt(e)
-	w.traces.Attempt(&e)
+	if e.Trace.On() {
+		told := e
+		w.traces.Attempt(&told)
+	}
 }
 
 // ObserveShadow implements [proxy.Observer].

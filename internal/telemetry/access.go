@@ -139,10 +139,13 @@ func (a *Access) poke() {
 	}
 }
 
+// On reports whether exchanges are written.
+func (a *Access) On() bool { return a.on.Load() }
+
 // Exchange notes an exchange. Hot path: must not allocate (TestAccessAllocs).
 // Measure: go test ./internal/telemetry -run '^$' -bench Access
 func (a *Access) Exchange(e *proxy.ExchangeEvent) {
-	if !a.on.Load() {
+	if !a.On() {
 		return
 	}
 	asJSON := a.json.Load()

@@ -189,6 +189,9 @@ func (t *turn) take(r io.Reader, n int64) bool {
 // isEnvelope reports whether the body of a reply can be one: the server has
 // checked it, but a media type that needs its header cannot go without it.
 func isEnvelope(reply *proxy.Reply) bool {
+	if len(reply.Header) == 0 {
+		return true
+	}
 	ct, err := soapcodec.ParseContentType(reply.Header.Get("Content-Type"))
 	return err == nil && ct.IsSOAP() && !reply.Header.Has("Content-Encoding")
 }

@@ -114,17 +114,25 @@ func (b *builtin) Send(ctx context.Context, req *proxy.Request) (*proxy.Response
 // mirrored is the answer of echo to a message that is in memory: its octets, where
 // they are. To one without fields, that came in a frame, it is a frame as well.
 func (b *builtin) mirrored(ctx context.Context, req *proxy.Request) *proxy.Response {
-	resp := &proxy.Response{Status: http.StatusOK, Length: int64(len(req.Data)), Data: req.Data, Framed: req.Header == nil}
+	m := new(mirror)
+	resp := &m.resp
+	*resp = proxy.Response{Status: http.StatusOK, Length: int64(len(req.Data)), Data: req.Data, Framed: req.Header == nil}
 	if !resp.Framed {
 		resp.Header = echoFields(make(field.List, 0, 2), req)
 	}
 	if len(req.Data) > 0 {
 		b.inFlight.Add(1)
-		body := &mirrorBody{ctx: ctx, inFlight: &b.inFlight}
-		body.Reset(req.Data)
-		resp.Body = body
+		m.body.ctx, m.body.inFlight = ctx, &b.inFlight
+		m.body.Reset(req.Data)
+		resp.Body = &m.body
 	}
 	return resp
+}
+
+// mirror is such an answer with its body, in one piece of memory.
+type mirror struct {
+	resp proxy.Response
+	body mirrorBody
 }
 
 // mirrorBody is the body of such an answer, see countedBody.
