@@ -107,7 +107,19 @@ func (l *List) Del(names ...string) {
 
 // DelFunc removes the fields for which del returns true.
 func (l *List) DelFunc(del func(f *Field) bool) {
-	*l = slices.DeleteFunc(*l, func(f Field) bool { return del(&f) })
+	all := *l
+	kept := 0
+	for i := range all {
+		if del(&all[i]) {
+			continue
+		}
+		if kept != i {
+			all[kept] = all[i]
+		}
+		kept++
+	}
+	clear(all[kept:])
+	*l = all[:kept]
 }
 
 // Extend appends an element to the list that the fields of that name are, on one

@@ -41,12 +41,15 @@ type Answer struct {
 	Reusable bool
 }
 
+// Reading is told before each read from the connection of a [ClientConn]: begun says
+// whether an octet of the head is here already. Its error ends the read.
+type Reading interface{ BeforeRead(begun bool) error }
+
 // ClientConn reads the answers on one connection to a server. One goroutine at a
 // time may use it; the connection itself may be written to by another one.
 type ClientConn struct {
-	// Before is called before each read from the connection: begun says whether
-	// an octet of the head is here already. Its error ends the read.
-	Before func(begun bool) error
+	// Before is told of each read from the connection; it may be nil.
+	Before Reading
 
 	in   source
 	head head
@@ -85,7 +88,7 @@ func (c *ClientConn) Unused() int { return len(c.in.unused()) }
 // An answer is taken more leniently than a request, since only we read it: LF
 // alone may end a line, and Content-Length may come again with the same value
 // (RFC 9112 §2.2, §6.3).
-func (c *ClientConn) ReadHead(method string, most int) (*Answer, error) {
+func (c *ClientConn) ReadHead(method string, most int) (a Answer, err error) {
 	c.in.take()
 	c.in.settle()
 	c.head.reset()
@@ -94,28 +97,27 @@ func (c *ClientConn) ReadHead(method string, most int) (*Answer, error) {
 		b := c.in.unused()
 		n := 0
 		if len(b) > 0 {
-			var err error
 			if n, err = c.head.scan(b); err != nil {
-				return nil, err
+				return a, err
 			}
 		}
 		switch {
 		case n > most, n == 0 && len(b) >= most:
-			return nil, errAnswerSize
+			return a, errAnswerSize
 		case n > 0:
-			a, err := c.answer(b[:n], method)
+			a, err = c.answer(b[:n], method)
 			c.in.r += n
 			return a, err
 		}
 		if err := c.fill(len(b) > 0); err != nil {
-			return nil, err
+			return a, err
 		}
 	}
 }
 
 func (c *ClientConn) fill(begun bool) error {
 	if c.Before != nil {
-		if err := c.Before(begun); err != nil {
+		if err := c.Before.BeforeRead(begun); err != nil {
 			return err
 		}
 	}
@@ -123,21 +125,20 @@ func (c *ClientConn) fill(begun bool) error {
 }
 
 // answer reads the head b, which scan has found.
-func (c *ClientConn) answer(b []byte, method string) (*Answer, error) {
+func (c *ClientConn) answer(b []byte, method string) (a Answer, err error) {
 	h := &c.head
-	a := new(Answer)
-	minor, err := 0, error(nil)
+	minor := 0
 	if a.Status, minor, err = readStatusLine(h.lines[0].of(b)); err != nil {
-		return nil, err
+		return a, err
 	}
 	if err := h.readFields(b); err != nil {
-		return nil, err
+		return a, err
 	}
 	switch {
 	case h.codings > 0 && minor == 0:
-		return nil, errOldCoding
+		return a, errOldCoding
 	case h.chunked && h.trailer && h.framingTrailer(b):
-		return nil, errTrailer
+		return a, errTrailer
 	}
 	a.Header = h.list(b, string(b))
 	a.Reusable = !h.close && (minor > 0 || h.keepAlive)
@@ -242,7 +243,7 @@ func (c *ClientConn) some(p []byte) (int, error) {
 	if c.in.r == c.in.w {
 		if len(p) >= bufSize/4 {
 			if c.Before != nil {
-				if err := c.Before(true); err != nil {
+				if err := c.Before.BeforeRead(true); err != nil {
 					return 0, err
 				}
 			}

@@ -26,7 +26,7 @@ func answers(octets []byte, most int, method string) (got []*Answer, bodies []st
 			return got, bodies, err
 		}
 		b, err := io.ReadAll(c)
-		got, bodies = append(got, a), append(bodies, string(b))
+		got, bodies = append(got, &a), append(bodies, string(b))
 		if err != nil || !a.Reusable {
 			return got, bodies, err
 		}

@@ -68,6 +68,10 @@ type attempt struct {
 	inBody  bool       // the head is read
 	hurry   bool       // what is left of the answer is wanted only if it comes soon
 	ioErr   error      // the first one, of writing
+
+	// What Send returns, in one piece of memory with the try.
+	resp proxy.Response
+	body answerBody
 }
 
 // take gives the try its connection. From then on the caller's leaving closes
@@ -75,7 +79,7 @@ type attempt struct {
 func (a *attempt) take(c *conn) {
 	a.c = c
 	a.before = c.raw.written.Load()
-	c.in.Before = a.beforeRead
+	c.in.Before = a
 	if a.src != nil {
 		a.done = make(chan struct{})
 		c.readUntil(time.Time{}) // until the request is written
@@ -181,8 +185,9 @@ func (a *attempt) stream(out *[]byte, head []byte) {
 	a.wrote(err)
 }
 
-// beforeRead sets the deadline of a read from the connection.
-func (a *attempt) beforeRead(begun bool) error {
+// BeforeRead implements [h1.Reading]: it sets the deadline of a read from the
+// connection.
+func (a *attempt) BeforeRead(begun bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -200,20 +205,20 @@ func (a *attempt) beforeRead(begun bool) error {
 }
 
 // head reads the head of the answer.
-func (a *attempt) head(method string, most int) (*h1.Answer, error) {
+func (a *attempt) head(method string, most int) (h1.Answer, error) {
 	for interim := 0; ; interim++ {
 		ans, err := a.c.in.ReadHead(method, most)
 		switch {
 		case err != nil:
-			return nil, err
+			return h1.Answer{}, err
 		case !a.began.Load():
-			return nil, errUnsolicited
+			return h1.Answer{}, errUnsolicited
 		case ans.Status >= 200:
 			return ans, nil
 		case ans.Status == 101:
-			return nil, errors.New("upstream: the node switched protocols")
+			return h1.Answer{}, errors.New("upstream: the node switched protocols")
 		case interim == maxInterim:
-			return nil, errTooManyInterim
+			return h1.Answer{}, errTooManyInterim
 		}
 		a.mu.Lock()
 		if a.counted = false; a.sent {

@@ -28,6 +28,7 @@ var ErrClosed = errors.New("upstream: node closed")
 type HTTP struct {
 	opt      HTTPOptions
 	base     base
+	label    string // base.name()
 	addr     string // host:port
 	auth     string // Authorization of the URL's user information, or ""
 	dialer   dialer
@@ -47,7 +48,7 @@ func NewHTTP(opt HTTPOptions) (*HTTP, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &HTTP{opt: opt, base: b, forward: b.scheme == "http" && opt.Dial.Proxy != nil, auth: basicOf(b.user)}
+	n := &HTTP{opt: opt, base: b, label: b.name(), forward: b.scheme == "http" && opt.Dial.Proxy != nil, auth: basicOf(b.user)}
 	n.pool.init(budgetOf(opt.Budget, opt.MaxConnections), opt.IdleTimeout)
 	host, port, err := net.SplitHostPort(b.host)
 	if err != nil {
@@ -62,7 +63,7 @@ func NewHTTP(opt HTTPOptions) (*HTTP, error) {
 }
 
 // Name implements [proxy.Node].
-func (n *HTTP) Name() string { return n.base.name() }
+func (n *HTTP) Name() string { return n.label }
 
 // InFlight implements [proxy.Node].
 func (n *HTTP) InFlight() int64 { return n.inFlight.Load() }
@@ -197,7 +198,8 @@ func (n *HTTP) try(ctx context.Context, req *proxy.Request) (_ *proxy.Response, 
 		a.end(false)
 		return nil, again, e
 	}
-	resp := &proxy.Response{Status: ans.Status, Header: endToEnd(ans.Header), Length: ans.Length}
+	resp := &a.resp
+	resp.Status, resp.Header, resp.Length = ans.Status, endToEnd(ans.Header), ans.Length
 	reusable := ans.Reusable
 	if own || provesConnection(req.Header) {
 		a.keep = req.Caller
@@ -211,7 +213,8 @@ func (n *HTTP) try(ctx context.Context, req *proxy.Request) (_ *proxy.Response, 
 	a.mu.Lock()
 	a.inBody = true
 	a.mu.Unlock()
-	resp.Body = &answerBody{n: n, a: a, reusable: reusable}
+	a.body.n, a.body.a, a.body.reusable = n, a, reusable
+	resp.Body = &a.body
 	return resp, false, nil
 }
 
