@@ -226,3 +226,16 @@ func TestNetStranger(t *testing.T) {
 		server.cut()
 	}
 }
+
+// TestNetScenarioNeedsItsServer: without the other end there is no row, and Close
+// has nothing to stop.
+func TestNetScenarioNeedsItsServer(t *testing.T) {
+	lab := NewLab(LabOptions{Command: []string{"false"}, Dir: t.TempDir()})
+	s := NewNet(lab, NetRaw, 1500, nil)
+	if err := s.Prepare(t.Context()); err == nil {
+		t.Error("Prepare: no error")
+	}
+	if err := errors.Join(s.Close(), lab.Close()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}

@@ -88,7 +88,7 @@ func (q *queueRig) start(ctx context.Context) (err error) {
 	}
 	q.gateway, err = q.lab.Serve(ctx, fmt.Sprintf(queueConfig, q.mode, q.sink.address, ""))
 	if err != nil && notStrict(err) {
-		q.void = voidReason(err)
+		q.void, q.gateway = voidReason(err), nil
 		return nil
 	}
 	return err

@@ -33,6 +33,7 @@ type benchFlags struct {
 	require              []string
 	csv, histograms      bool
 	noProgress, force    bool
+	founding             bool    // print the table of the founding measures
 	parsedCI, parsedSlip float64 // of ci and tolerance
 	clientCPUs           []int   // of pin
 	serverCPUs           []int
@@ -101,6 +102,7 @@ believed (INVALID: noise, the generator, Little's law), 4: --require was not met
 	fl.BoolVar(&f.noProgress, "no-progress", false, "do not show what goes on")
 	fl.BoolVar(&f.force, "force", false, "go on where the bench would rather refuse")
 	cmd.AddCommand(
+		c.benchAll(f),
 		c.benchLimits(f),
 		c.benchStartup(f),
 		c.benchWeb(f),
@@ -412,7 +414,11 @@ func (c *cli) printBench(r *bench.Results, f *benchFlags) error {
 	case f.csv:
 		return bench.WriteCSV(c.stdout, r)
 	}
-	return bench.WriteTable(c.stdout, r, c.paint())
+	if err := bench.WriteTable(c.stdout, r, c.paint()); err != nil || !f.founding {
+		return err
+	}
+	_, err := fmt.Fprint(c.stdout, "\n", bench.FoundingTable(r))
+	return err
 }
 
 // writeBench writes the files that were asked for.
