@@ -165,11 +165,25 @@ func (b *browser) until(expression string) {
 // click clicks what has a text: a link or a button, in the dialog if one is open.
 func (b *browser) click(text string) {
 	b.t.Helper()
-	find := fmt.Sprintf(`[...(document.querySelector("dialog") || document).querySelectorAll("a, button")].find((e) => e.innerText.trim() === %q || e.innerText.trim().startsWith(%[1]q + "\n"))`, text)
-	b.until(find)
-	b.until(fmt.Sprintf(`((e) => e && (e.setAttribute("data-click", ""), true))(%s)`, find))
-	b.do(chromedp.Click(chromedp.CSS("[data-click]")))
-	b.until(`(document.querySelector("[data-click]")?.removeAttribute("data-click"), true)`)
+	b.press(fmt.Sprintf(`[...(document.querySelector("dialog") || document).querySelectorAll("a, button")].find((e) => e.innerText.trim() === %q || e.innerText.trim().startsWith(%[1]q + "\n"))`, text))
+}
+
+// press clicks the element that an expression finds, with the mouse. The page may
+// replace the element in the very moment: then it is looked for again.
+func (b *browser) press(find string) {
+	b.t.Helper()
+	for end := time.Now().Add(patience); ; {
+		b.until(fmt.Sprintf(`((e) => e && (document.querySelector("[data-press]")?.removeAttribute("data-press"), e.setAttribute("data-press", ""), true))(%s)`, find))
+		ctx, cancel := context.WithTimeout(b.ctx, 2*time.Second)
+		err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS("[data-press]")))
+		cancel()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("%s cannot be clicked: %v; the page says:\n%s", find, err, b.text())
+		}
+	}
 }
 
 // picture writes what the window shows to a file.
