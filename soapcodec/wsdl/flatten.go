@@ -212,7 +212,7 @@ func (f *flattener) referred(s *Source, p *placed, target string) ([]edit, error
 
 // chameleon reports whether a schema without a namespace can be given one by what
 // is added to its first tag: names without a prefix are in the default namespace.
-func (o *outline) chameleon() bool { return o.defaults == 0 }
+func (o *outline) chameleon() bool { return o.defaults == 0 && !o.root.targeted }
 
 // schema puts in a schema document, with the namespace that it has or gets.
 func (f *flattener) schema(s *Source, o *outline, target string) error {

@@ -207,3 +207,44 @@ func TestFlattenCorpus(t *testing.T) {
 		}
 	}
 }
+
+// Documents that are well-formed make one that is, whatever they say and however
+// they refer to each other.
+func FuzzFlatten(f *testing.F) {
+	cases := golden.Glob(f, "testdata/flat/*.txtar")
+	for _, c := range cases {
+		for line := range strings.Lines(string(c.File("sum"))) {
+			name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+			f.Add(c.File("root.wsdl"), c.File(name), name)
+			f.Add(c.File(name), c.File("root.wsdl"), name)
+		}
+	}
+	f.Add([]byte(`<d:definitions xmlns:d="http://schemas.xmlsoap.org/wsdl/"><d:types/><d:import location="a"><d:import location="b"/></d:import></d:definitions>`),
+		[]byte(`<schema xmlns="http://www.w3.org/2001/XMLSchema" targetNamespace=""><include schemaLocation="a"/></schema>`), "a")
+	f.Fuzz(func(t *testing.T, root, other []byte, name string) {
+		a, b := &Source{Doc: root}, &Source{Doc: other}
+		target := func(r Ref) *Source {
+			switch r.Value {
+			case name:
+				return b
+			case "":
+				return nil
+			}
+			return a
+		}
+		rename := func(r Ref) (string, bool) { return visible(r.Value) + "'", r.Use != Policy }
+		a.Target, b.Target, a.Map, b.Map = target, target, rename, rename
+		_, errA := Parse(root)
+		_, errB := Parse(other)
+		flat, err := Flatten(a)
+		if errA == nil && errB == nil && err != nil && !errors.Is(err, ErrFlat) {
+			t.Fatalf("Flatten: %v", err)
+		}
+		if err != nil {
+			return
+		}
+		if _, err := Parse(flat); err != nil {
+			t.Fatalf("%v in %q", err, flat)
+		}
+	})
+}

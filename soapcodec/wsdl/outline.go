@@ -20,6 +20,7 @@ type element struct {
 	declared     map[string]string // namespaces by prefix; "" is the default; nil: none
 	namespace    string            // attribute of an import
 	target       string            // attribute targetNamespace
+	targeted     bool              // has that attribute, which may be empty
 	depth        int
 }
 
@@ -162,7 +163,7 @@ func elementOf(s *xmlstream.Scanner) *element {
 		case string(a.Name.Local) == "namespace":
 			e.namespace = strings.Trim(value, " ")
 		case string(a.Name.Local) == "targetNamespace":
-			e.target = strings.Trim(value, " ")
+			e.target, e.targeted = strings.Trim(value, " "), true
 		}
 	}
 	return e
