@@ -239,8 +239,7 @@ func TestLargeBody(t *testing.T) {
 	})
 }
 
-// TestLimits: a link takes no more than its bandwidth, and one of a lower priority
-// waits for one above it.
+// TestLimits: a link takes no more than its bandwidth.
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hq := &place{name: "hq", store: queue.NewMemory()}
