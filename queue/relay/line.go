@@ -21,7 +21,7 @@ const (
 	earlyItems = 128
 	// gathering is how long a batch that is not full waits for those that are given at
 	// the same time: far less than a link takes, and each batch costs a sync there.
-	gathering = 2 * time.Millisecond
+	gathering = time.Millisecond
 )
 
 // A line is a link with what is under way on it. What waits here is in the hands of
