@@ -32,8 +32,11 @@ const messageID = "Gateway-Message-Id"
 
 // hopByHop reports whether a field, by its canonical name, is for one
 // connection only (RFC 9110 §7.6.1, and its predecessors), or is one that
-// every hop writes itself.
+// every hop writes itself, also where only CGI takes it for that field.
 func hopByHop(key string) bool {
+	if strings.IndexByte(key, '_') >= 0 {
+		key = textproto.CanonicalMIMEHeaderKey(hyphened(key))
+	}
 	switch key {
 	case "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
 		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings", "Content-Length", "Host":

@@ -209,3 +209,16 @@ func FuzzHeaderSafe(f *testing.F) {
 		}
 	})
 }
+
+// TestHopByHopNames: what a node behind CGI takes for a field of one connection does
+// not go on either.
+func TestHopByHopNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"Transfer-Encoding": true, "Transfer_Encoding": true, "transfer_encoding": true, "Content_Length": true, "Proxy_Authorization": true, "Keep_alive": true,
+		"Content_Type": false, "X_Transfer_Encoding": false, "Transfer__Encoding": false, "X-A": false,
+	} {
+		if got := hopByHop(canonical(name)); got != want {
+			t.Errorf("hopByHop(%q): got %v, want %v", name, got, want)
+		}
+	}
+}

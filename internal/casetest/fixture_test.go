@@ -91,6 +91,7 @@ func (f *fixture) config() string {
 	fmt.Fprintf(&b, `%s
 listeners:
   - {name: http, address: "127.0.0.1:0"}
+  - {name: std, address: "127.0.0.1:0", engine: std}
   - {name: f2, address: "127.0.0.1:0", protocol: framed, length: 2, route: any}
   - {name: f4, address: "127.0.0.1:0", protocol: framed, length: 4, route: any}
   - {name: f4-echo, address: "127.0.0.1:0", protocol: framed, length: 4, route: echo}
