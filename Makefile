@@ -12,7 +12,7 @@ LABTESTS ?= Faults|Frozen|FullDisk|Brim|OutageAndKill
 WHAT    ?= queue
 LAB     := cd internal/faultlab && ../../bin/faultlab.test -test.v -test.timeout 2h
 
-.PHONY: run build test check fuzz conformance golden docs rules bench purego cross interop clean faults powercuts links versus versus-queue versus-xml versus-proxy
+.PHONY: run build test check fuzz conformance golden docs rules bench purego cross interop clean faults powercuts links versus versus-queue versus-xml versus-proxy versus-bench
 
 # The shipped gateway.yaml stores messages in ./data. Where a sync proves nothing,
 # as in a container without a volume, the gateway refuses that: for a first look
@@ -92,8 +92,8 @@ links: ## two gateways, each in a network and on a disk of its own, and a cable 
 	$(GO) test -c -o bin/faultlab.test ./internal/faultlab
 	$(LAB) -test.run '^TestLink$$' -link $(N)
 
-versus: ## ours beside what one could use instead, in one run: make versus WHAT=queue, WHAT=xml, WHAT=proxy
-	@case '$(WHAT)' in queue|xml|proxy) ;; *) echo 'versus: WHAT=queue, WHAT=xml and WHAT=proxy are what there is'; exit 2;; esac
+versus: ## ours beside what one could use instead, in one run: make versus WHAT=queue, WHAT=xml, WHAT=proxy, WHAT=bench
+	@case '$(WHAT)' in queue|xml|proxy|bench) ;; *) echo 'versus: WHAT=queue, WHAT=xml, WHAT=proxy and WHAT=bench are what there is'; exit 2;; esac
 	$(MAKE) versus-$(WHAT)
 
 versus-queue:
@@ -111,6 +111,10 @@ versus-proxy:
 	bash internal/proxyversus/setup.sh
 	$(GO) test -c -o bin/proxyversus.test ./internal/proxyversus
 	cd internal/proxyversus && ../../bin/proxyversus.test -test.v -test.timeout 30m -versus
+
+versus-bench:
+	bash internal/benchversus/setup.sh
+	$(GO) test -count=1 -v -timeout 30m ./internal/benchversus -versus
 
 clean:
 	rm -rf bin

@@ -90,8 +90,9 @@ var rules = map[string]rule{
 		},
 		test: []string{"internal/frame"},
 	},
-	"internal/archtest": {},
-	"internal/bundle":   {},
+	"internal/archtest":    {},
+	"internal/benchversus": {},
+	"internal/bundle":      {},
 	"internal/casetest": {
 		test:     []string{"xmlstream", "soapcodec", "internal/xmldsig", "internal/acmelab"},
 		external: []string{"golang.org/x/text", "github.com/klauspost/compress", "github.com/andybalholm/brotli", "go.opentelemetry.io/proto/slim", "google.golang.org/protobuf"},
@@ -109,7 +110,7 @@ var rules = map[string]rule{
 	"internal/memnet":      {},
 	"internal/proxyversus": {},
 	"internal/redact":      {ours: []string{"soapcodec", "xmlstream"}},
-	"internal/reference": {external: []string{"github.com/goccy/go-yaml"}},
+	"internal/reference":   {external: []string{"github.com/goccy/go-yaml"}},
 	"internal/retry":       {},
 	"internal/telemetry": {
 		ours: []string{"proxy"},
