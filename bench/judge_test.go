@@ -7,8 +7,6 @@ import (
 	"time"
 )
 
-func share(v float64) *float64 { return &v }
-
 func TestJudgeRun(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -17,16 +15,16 @@ func TestJudgeRun(t *testing.T) {
 		want Verdict
 		why  string
 	}{
-		{"all well", Run{Ops: 1000, Little: share(0.99)}, Spec{}, Valid, ""},
+		{"all well", Run{Ops: 1000, Little: new(0.99)}, Spec{}, Valid, ""},
 		{"one wrong reply", Run{Ops: 999, Errors: 1, FirstError: "x"}, Spec{}, Wrong, "1 of 1000 replies failed or were wrong, first: x"},
 		{"few enough for an open loop", Run{Ops: 999, Errors: 1}, Spec{ErrorsAllowed: 0.001}, Valid, ""},
-		{"callers that are not accounted for", Run{Ops: 10, Seconds: 1, Little: share(0.9)}, Spec{}, Invalid, "Little's law: the callers are accounted for to 90 %, want 100 ± 5"},
-		{"a short run and one interruption", Run{Ops: 10, Seconds: 0.01, Little: share(0.85)}, Spec{}, Valid, ""},
-		{"a short run and more than that", Run{Ops: 10, Seconds: 0.01, Little: share(0.75)}, Spec{}, Invalid, "Little's law"},
-		{"too much is accounted for", Run{Ops: 10, Seconds: 1, Little: share(1.2)}, Spec{}, Invalid, "Little's law"},
+		{"callers that are not accounted for", Run{Ops: 10, Seconds: 1, Little: new(0.9)}, Spec{}, Invalid, "Little's law: the callers are accounted for to 90 %, want 100 ± 5"},
+		{"a short run and one interruption", Run{Ops: 10, Seconds: 0.01, Little: new(0.85)}, Spec{}, Valid, ""},
+		{"a short run and more than that", Run{Ops: 10, Seconds: 0.01, Little: new(0.75)}, Spec{}, Invalid, "Little's law"},
+		{"too much is accounted for", Run{Ops: 10, Seconds: 1, Little: new(1.2)}, Spec{}, Invalid, "Little's law"},
 		{"a late sender", Run{Ops: 10, Lag: &Latency{P99: 26_000}}, Spec{}, Generator, "the sender was late by its own fault: p99 26 ms > 25 ms"},
 		{"not steady is a remark", Run{Ops: 10, Series: []float64{80, 90, 100, 110, 120}}, Spec{}, Valid, "not steady, the rate changed by +50 % within the run"},
-		{"wrong is worse than the rest", Run{Ops: 10, Errors: 1, Seconds: 1, Little: share(0.5), Lag: &Latency{P99: 1e6}}, Spec{}, Wrong, ""},
+		{"wrong is worse than the rest", Run{Ops: 10, Errors: 1, Seconds: 1, Little: new(0.5), Lag: &Latency{P99: 1e6}}, Spec{}, Wrong, ""},
 	} {
 		tt.run.Verdict = Valid
 		judgeRun(&tt.run, &tt.spec)

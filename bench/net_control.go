@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -245,10 +246,8 @@ func (c *netControl) next(ctx context.Context, within time.Duration, steps ...st
 }
 
 func checkStep(v netLine, steps []string) error {
-	for _, s := range steps {
-		if v.Step == s {
-			return nil
-		}
+	if slices.Contains(steps, v.Step) {
+		return nil
 	}
 	if v.Step == "error" {
 		return fmt.Errorf("the other end gave up: %.200s", printable(v.Reason))

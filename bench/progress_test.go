@@ -40,7 +40,7 @@ func TestProgress(t *testing.T) {
 	if !strings.HasSuffix(got, "\r\x1b[Kdone\n") {
 		t.Errorf("terminal: the line is left behind: %q", got)
 	}
-	for _, line := range strings.Split(got, "\r\x1b[K") {
+	for line := range strings.SplitSeq(got, "\r\x1b[K") {
 		if n := len([]rune(line)); n > 30 {
 			t.Errorf("terminal: a line of %d columns: %q", n, line)
 		}

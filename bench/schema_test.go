@@ -269,7 +269,7 @@ func sampleResults() *Results {
 	run.Little = nil
 	run.Client = Cost{CPU: 0.03, Reads: 2000, Writes: 1000, Switches: 1100}
 	run.Server = &Cost{CPU: 0.05, Reads: 2000, Writes: 1000, Switches: 900}
-	run.Foreign, run.Steal = share(0.01), share(0)
+	run.Foreign, run.Steal = new(0.01), new(0.0)
 	second := run
 	second.Value, second.Rate, second.Verdict = 1010, 1010, Disturbed
 	second.Reasons = []string{"12 % of the machine was used by others"}

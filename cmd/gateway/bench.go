@@ -201,7 +201,7 @@ func parseShare(flag, s string) (float64, error) {
 
 // parseCPUs reads 0,2-3.
 func parseCPUs(list string) (cpus []int, err error) {
-	for _, part := range strings.Split(list, ",") {
+	for part := range strings.SplitSeq(list, ",") {
 		from, to, isRange := strings.Cut(part, "-")
 		if !isRange {
 			to = from

@@ -180,7 +180,7 @@ func chooseCombos(list string) ([]bench.Combo, error) {
 
 // parseCounts reads 10,100,1000.
 func parseCounts(flag, list string) (counts []int, err error) {
-	for _, s := range strings.Split(list, ",") {
+	for s := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 || n > 1_000_000_000 {
 			return nil, &usageError{fmt.Sprintf("bench: %s %.40q is no number above 0", flag, list), "such as 1000 or 10,100,1000"}

@@ -63,7 +63,7 @@ func (c *cli) queueJob(f *benchFlags, p *benchQueueFlags) (benchJob, error) {
 		modes = []string{p.durability}
 	}
 	var senders []int
-	for _, s := range strings.Split(p.senders, ",") {
+	for s := range strings.SplitSeq(p.senders, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
 		if err != nil || n < 1 || n > 10_000 {
 			return j, &usageError{fmt.Sprintf("bench queue: --senders %.40q is not a list of numbers up to 10000", p.senders), "such as 1,64,512"}

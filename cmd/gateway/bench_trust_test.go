@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,20 +38,15 @@ func runBenchBinary(t *testing.T, args ...string) *bench.Results {
 
 // burn uses all processors until the returned function is called.
 func burn() (stop func()) {
-	quit := make(chan struct{})
+	var quit atomic.Bool
 	var wg sync.WaitGroup
 	for range runtime.NumCPU() {
 		wg.Go(func() {
-			for {
-				select {
-				case <-quit:
-					return
-				default:
-				}
+			for !quit.Load() {
 			}
 		})
 	}
-	return func() { close(quit); wg.Wait() }
+	return func() { quit.Store(true); wg.Wait() }
 }
 
 // TestBusyNeighbour: a run while others use the machine is DISTURBED, with how
