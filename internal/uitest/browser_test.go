@@ -151,11 +151,11 @@ func (b *browser) sees(text string) {
 	b.until(fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
-// until waits until an expression is true.
+// until waits until an expression is true; while a page is being loaded it may throw.
 func (b *browser) until(expression string) {
 	b.t.Helper()
 	end := time.Now().Add(patience)
-	for tick := time.NewTicker(50 * time.Millisecond); !value[bool](b, "Boolean("+expression+")"); <-tick.C {
+	for tick := time.NewTicker(50 * time.Millisecond); !value[bool](b, "(() => { try { return Boolean("+expression+") } catch { return false } })()"); <-tick.C {
 		if time.Now().After(end) {
 			b.t.Fatalf("in %v not: %s; the page says:\n%s", patience, expression, b.text())
 		}
@@ -186,16 +186,22 @@ func (b *browser) press(find string) {
 	}
 }
 
-// picture writes what the window shows to a file.
-func (b *browser) picture(dir, name string) {
+// looks takes a picture of the window, if pictures are asked for.
+func (b *browser) looks(name string) {
 	b.t.Helper()
+	if *pictures == "" {
+		return
+	}
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		b.t.Fatal(err)
+	if err == nil {
+		err = os.MkdirAll(*pictures, 0o755)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
+	if err == nil {
+		err = os.WriteFile(filepath.Join(*pictures, name+".png"), png, 0o644)
+	}
+	if err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -24,6 +24,7 @@ routes: [{name: orders, match: {path: /orders}, to: ["http://127.0.0.1:1/"], del
 	if text := b.text(); strings.Contains(text, "Queues") || strings.Contains(text, "orders") {
 		t.Errorf("without the token the page says:\n%s", text)
 	}
+	b.looks("login")
 	b.do(chromedp.SendKeys(chromedp.CSS("input[name=token]"), "wrong"))
 	b.click("Sign in")
 	b.sees("does not accept this token")
@@ -33,8 +34,11 @@ routes: [{name: orders, match: {path: /orders}, to: ["http://127.0.0.1:1/"], del
 	b.click("Queues")
 	b.click("orders")
 	b.click("Pause")
+	b.sees("Pause orders?")
+	b.looks("dialog")
 	b.click("Pause")
 	b.sees("orders is paused.")
+	b.looks("paused")
 	b.until(`document.cookie === "" && !JSON.stringify(localStorage).includes("horse")`)
 	b.do(chromedp.Reload())
 	b.sees("Resume")

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
@@ -80,16 +79,11 @@ routes:
 				if over := value[int](b, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
 					t.Errorf("%s at %d: the page is %d px too wide", p.name, size.wide, over)
 				}
-				if *pictures != "" {
-					if err := os.MkdirAll(*pictures, 0o755); err != nil {
-						t.Fatal(err)
-					}
-					shade := "light"
-					if dark {
-						shade = "dark"
-					}
-					b.picture(*pictures, fmt.Sprintf("%s-%d-%s", p.name, size.wide, shade))
+				shade := "light"
+				if dark {
+					shade = "dark"
 				}
+				b.looks(fmt.Sprintf("%s-%d-%s", p.name, size.wide, shade))
 			}
 		}
 	}
