@@ -41,7 +41,7 @@ func newScraper(r *prometheus.Registry) *scraper {
 
 // ServeHTTP implements [http.Handler].
 func (s *scraper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	format := expfmt.NegotiateIncludingOpenMetrics(r.Header)
+	format := expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...)
 	open := format.FormatType() == expfmt.TypeOpenMetrics
 	if !open && format.FormatType() != expfmt.TypeTextPlain {
 		s.other.ServeHTTP(w, r)

@@ -70,7 +70,7 @@ func TestExposition(t *testing.T) {
 	m := busy(3)
 	m.ObserveExchange(proxy.ExchangeEvent{Route: "traced", Outcome: proxy.OutcomeAnswered, Duration: 3 * time.Millisecond, Trace: proxy.Trace{ID: [16]byte{15: 1}}})
 	odd := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "odd", Help: "A \\ and a \"quote\"\nand a line."}, []string{"l"})
-	for i, v := range []float64{0, -0.0, 1, -1, 0.1, 1e6, 1 << 20, 1e21, 1e-9, -12345678.5, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64, math.Copysign(0, -1)} {
+	for i, v := range []float64{0, 1, -1, 0.1, 1e6, 1 << 20, 1e21, 1e-9, -12345678.5, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64, math.Copysign(0, -1)} {
 		odd.WithLabelValues(fmt.Sprintf("%d \\ \"\n ä", i)).Set(v)
 	}
 	untyped := prometheus.NewUntypedFunc(prometheus.UntypedOpts{Name: "untyped"}, func() float64 { return 7 })
@@ -85,7 +85,7 @@ func TestExposition(t *testing.T) {
 	s.from = prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return families, nil })
 	for _, accept := range []string{"", "text/plain;version=0.0.4", "application/openmetrics-text;version=1.0.0", "application/openmetrics-text; version=1.0.0; escaping=underscores"} {
 		header := http.Header{"Accept": {accept}}
-		format := expfmt.NegotiateIncludingOpenMetrics(header)
+		format := expfmt.NegotiateAccept(header, expfmt.DefaultOpenMetricsAcceptedFormats()...)
 		var want bytes.Buffer
 		enc := expfmt.NewEncoder(&want, format)
 		for _, f := range families {
