@@ -1,0 +1,65 @@
+package uitest
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"soapway/bench"
+)
+
+// TestBenchReport opens a report of the self-test as a file: it asks nobody for
+// anything, leaves nothing in the console, shows the charts that fit the window, and
+// is nowhere wider than that.
+func TestBenchReport(t *testing.T) {
+	row := func(name, combo, unit string, detail any, values ...float64) bench.Test {
+		r := bench.Test{Name: name, Combo: combo, Label: name + " " + combo, Loop: bench.LoopClosed, Unit: unit, Verdict: bench.Valid, Detail: detail}
+		for _, v := range values {
+			r.Runs = append(r.Runs, bench.Run{Value: v, Verdict: bench.Valid})
+			r.Summary.Mean += v / float64(len(values))
+		}
+		return r
+	}
+	probes := []map[string]any{{"threads": 64, "stable": true}, {"threads": 128, "stable": false, "why": "p99 300 ms > 250 ms"}}
+	waiting := []map[string]any{{"t_s": 0, "n": 0}, {"t_s": 0.5, "n": 10_000}, {"t_s": 1.5, "n": 0}}
+	accepted := row("queue", "strict-64", "messages/s", nil, 19_000, 19_500)
+	accepted.Params = map[string]any{"mode": "strict", "senders": 64}
+	r := &bench.Results{
+		Schema: bench.Schema, Verdict: "ok: 6 valid", Env: bench.Env{Version: "1", OS: "linux", Arch: "amd64", CPUs: 2},
+		Tests: []bench.Test{
+			row("ping", "hh", "messages/s", nil, 4800, 4900), row("ping", "ff", "messages/s", nil, 12_000, 12_500),
+			row("threads", "hh", "threads", map[string]any{"probes": probes, "stable": 64}, 64), accepted,
+			row("queue", "backlog-strict", "messages/s", map[string]any{"waiting": waiting, "up_s": 0.5}, 9000),
+			row("net", "raw", "Mbit/s", nil, 899.7),
+		},
+	}
+	var page bytes.Buffer
+	if err := bench.WriteHTML(&page, r); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "report.html"), page.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	own := "file://" + dir
+	b := open(t, own)
+	b.do(chromedp.Navigate(own + "/report.html"))
+	b.sees("What this gateway does on this machine")
+	for _, size := range []struct{ wide, high int64 }{{500, 900}, {1200, 900}} {
+		for _, dark := range []bool{false, true} {
+			b.dark(dark)
+			b.do(chromedp.EmulateViewport(size.wide, size.high))
+			if over := value[int](b, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
+				t.Errorf("at %d the page is %d pixels too wide", size.wide, over)
+			}
+			if n := value[int](b, `[...document.querySelectorAll("svg")].filter((s) => s.getBoundingClientRect().height > 50).length`); n != 5 {
+				t.Errorf("at %d there are %d charts, want 5", size.wide, n)
+			}
+			b.looks(map[bool]string{false: "report-light-", true: "report-dark-"}[dark] + map[int64]string{500: "narrow", 1200: "wide"}[size.wide])
+		}
+	}
+	b.forget("data:,") // the icon that keeps the browser from asking for one
+}
