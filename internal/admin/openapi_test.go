@@ -60,8 +60,7 @@ var backendStates = []string{BackendUp, BackendDegraded, BackendDown, BackendHel
 
 // fieldNames are the names of the fields of a struct in JSON.
 func fieldNames(t reflect.Type) (names []string) {
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Anonymous && name == "" {
 			names = append(names, fieldNames(f.Type)...)
