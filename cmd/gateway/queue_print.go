@@ -181,7 +181,10 @@ func printMessage(out io.Writer, m *admin.Message) error {
 	if m.EnvelopeCut {
 		b.WriteString(" (only its start)")
 	}
-	b.WriteString("\n" + document(m.Envelope, m.EnvelopeBase64))
+	b.WriteString("\n")
+	if m.Envelope != "" || m.EnvelopeBase64 != nil || m.EnvelopeError == "" {
+		b.WriteString(document(m.Envelope, m.EnvelopeBase64))
+	}
 	if m.Attachments > 0 {
 		fmt.Fprintf(&b, "(%s not shown)\n", count(m.Attachments, "attachment"))
 	}
@@ -191,7 +194,10 @@ func printMessage(out io.Writer, m *admin.Message) error {
 		if m.Reply.Type != "" {
 			b.WriteString(" (" + clean(m.Reply.Type, 200) + ")")
 		}
-		b.WriteString("\n" + document(m.Reply.Body, m.Reply.BodyBase64))
+		b.WriteString("\n")
+		if m.Reply.Body != "" || m.Reply.BodyBase64 != nil || m.Reply.Error == "" {
+			b.WriteString(document(m.Reply.Body, m.Reply.BodyBase64))
+		}
 		notShown(&b, m.Reply.Error)
 	}
 	_, err := io.WriteString(out, b.String())

@@ -231,10 +231,8 @@ func (h *Hub) Send(ctx context.Context, site string, it *Item) (Result, error) {
 	if l == nil {
 		return Result{}, fmt.Errorf("%w: there is no link to site %s", ErrDown, site)
 	}
-	for _, passed := range it.Trace {
-		if passed == site {
-			return Result{Outcome: Refused, Reason: "loop: it has passed site " + site + " before"}, nil
-		}
+	if slices.Contains(it.Trace, site) {
+		return Result{Outcome: Refused, Reason: "loop: it has passed site " + site + " before"}, nil
 	}
 	own := *it
 	own.Trace = append(slices.Clone(it.Trace), h.Site())
