@@ -117,7 +117,8 @@ routes:
 				t.Errorf("the node got %s", describe(joined(b.got())))
 			}
 			t.Logf("%s: %d octets, memory grew by %d KiB, took %s", target, len(body), grown>>10, a.Took)
-			if grown >= 16<<20 {
+			// 16 MiB may lie about before they are collected (cmd/gateway/collect.go).
+			if grown >= (16+10)<<20 {
 				t.Errorf("%s: memory grew by %d KiB", target, grown>>10)
 			}
 		}

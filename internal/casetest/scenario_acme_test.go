@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -108,7 +109,10 @@ routes: [{name: echo, to: ["builtin:echo"]}]
 		}
 	}
 	check(t, g)
-	if s := g.log.String(); strings.Count(s, "certificate issued") != 3 || strings.Contains(s, "ops@gw.test") {
+	// The authority names any moment of the life of so short a certificate for its
+	// renewal (RFC 9773), which may be at once.
+	first := regexp.MustCompile(`"certificate issued".*"renewal":false`)
+	if s := g.log.String(); len(first.FindAllString(s, -1)) != 3 || strings.Contains(s, "ops@gw.test") {
 		t.Errorf("log: %s", s)
 	}
 	if err := g.stop(); err != nil {
