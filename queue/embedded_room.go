@@ -103,13 +103,15 @@ func (s *Embedded) reserve(free int64) {
 			s.opt.Log.Warn("the disk is full: the reserve of the store was given up, so that it can be drained", "dir", s.dir, "free", free)
 		}
 	case !has && free > s.watermark()+4*size:
-		if err := writeReserve(name, size); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.writeReserve(name, size); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.opt.Log.Debug("no reserve", "dir", s.dir, "err", err)
 		}
 	}
 }
 
-func writeReserve(name string, size int64) error {
+// writeReserve gives up as soon as the room that it takes is missed: a stranger may
+// fill the disk at the same time.
+func (s *Embedded) writeReserve(name string, size int64) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -117,6 +119,10 @@ func writeReserve(name string, size int64) error {
 	// Written and not only made longer: a hole reserves nothing.
 	zeros := make([]byte, 1<<20)
 	for left := size; left > 0 && err == nil; left -= int64(len(zeros)) {
+		if free, e := s.opt.free(s.dir); e == nil && free < s.watermark()+size {
+			err = errNoReserve
+			break
+		}
 		_, err = f.Write(zeros[:min(left, int64(len(zeros)))])
 	}
 	if e := f.Close(); err == nil {
@@ -127,6 +133,8 @@ func writeReserve(name string, size int64) error {
 	}
 	return err
 }
+
+var errNoReserve = errors.New("the disk fills up")
 
 // brimLeast is what must be free for anything to be removed.
 const brimLeast = 4 << 20

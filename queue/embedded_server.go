@@ -74,12 +74,19 @@ type js struct {
 	footing func(stream string) error
 }
 
+// never is longer than any process runs.
+const never = 100 * 365 * 24 * time.Hour
+
 // startServer starts JetStream in o.StoreDir. broken is told of what the server or
 // its connections can not mend.
 func startServer(o *server.Options, keys *Keys, log *slog.Logger, broken func(error)) (_ *js, err error) {
 	o.DontListen, o.NoSigs, o.JetStream, o.DisableJetStreamBanner = true, true, true, true
 	o.JetStreamMaxMemory = 64 << 20 // consumers of scans
 	o.MaxPayload = maxPayload
+	// Both ends of its connections are in this process. That one is slow says only
+	// that the process stood still, by SIGSTOP or a machine that was suspended, and a
+	// connection that is given up for it would close the store until a restart.
+	o.WriteDeadline, o.PingInterval, o.AuthTimeout = never, never, startTimeout.Seconds()
 	srv, err := server.NewServer(o)
 	if err != nil {
 		return nil, fmt.Errorf("queue: embedded server: %w", err)
@@ -97,7 +104,7 @@ func startServer(o *server.Options, keys *Keys, log *slog.Logger, broken func(er
 		return nil, errors.New("queue: embedded server does not start")
 	}
 	connect := func(role string, failed func(error)) (*nats.Conn, error) {
-		return nats.Connect("", nats.InProcessServer(srv), nats.Name(role),
+		return nats.Connect("", nats.InProcessServer(srv), nats.Name(role), nats.PingInterval(never), nats.Timeout(startTimeout),
 			nats.NoReconnect(), nats.ReconnectBufSize(-1), nats.NoCallbacksAfterClientClose(),
 			nats.ClosedHandler(func(c *nats.Conn) {
 				if e := c.LastError(); e != nil {
