@@ -125,6 +125,7 @@ type lab struct {
 	buried  map[string]bool // dead letters that have been judged
 
 	durability string // of the store; strict if empty
+	minFree    string // of the store; 16MiB if empty
 	onFailure  string // degrade if empty
 	keys       string // the file with the keys of the store; empty = it is in clear
 }
@@ -204,9 +205,9 @@ func (l *lab) write(plans ...plan) {
 	fmt.Fprintf(&b, `admin: {address: "127.0.0.1:0"}
 log: {level: info, format: json}
 drain: 5s
-store: {dir: %q, min_free: 16MiB, durability: %s, on_failure: %s%s}
+store: {dir: %q, min_free: %s, durability: %s, on_failure: %s%s}
 backends:
-`, l.store, cmp.Or(l.durability, "strict"), cmp.Or(l.onFailure, "degrade"), l.encryption())
+`, l.store, cmp.Or(l.minFree, "16MiB"), cmp.Or(l.durability, "strict"), cmp.Or(l.onFailure, "degrade"), l.encryption())
 	for _, p := range plans {
 		probe := ", probe: {initial: 100ms, max: 500ms}"
 		if p.sync {
