@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+
+	"soapway/internal/durable"
 )
 
 const (
@@ -119,7 +121,7 @@ func (d *blobDir) createFile(name string) (*os.File, error) {
 		return nil, err
 	}
 	if d.sync {
-		if err := syncDir(filepath.Dir(d.dir)); err != nil {
+		if err := durable.SyncDir(filepath.Dir(d.dir)); err != nil {
 			return nil, err
 		}
 	}
@@ -225,7 +227,7 @@ func (d *blobDir) setAside(a *aside, name string) error {
 		return err
 	}
 	d.octets.Add(-i.Size())
-	return syncDir(filepath.Dir(to))
+	return durable.SyncDir(filepath.Dir(to))
 }
 
 // take makes the body of m one that its record can claim: one of more octets than
@@ -373,7 +375,7 @@ func (w *blobWriter) settle() error {
 		err = e
 	}
 	if err == nil && w.d.sync {
-		err = syncDir(w.d.dir)
+		err = durable.SyncDir(w.d.dir)
 	}
 	w.settled = noRoom(err)
 	return w.settled

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"soapway/internal/durable"
 )
 
 // Damage is a part of a store that is not as it was written.
@@ -91,7 +93,7 @@ func (a *aside) path(name string) (string, error) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return "", err
 		}
-		if err := syncDir(a.store); err != nil {
+		if err := durable.SyncDir(a.store); err != nil {
 			return "", err
 		}
 		a.dir = dir
@@ -139,7 +141,7 @@ func (a *aside) move(name string) error {
 	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return syncDir(filepath.Dir(name))
+	return durable.SyncDir(filepath.Dir(name))
 }
 
 // writeSynced makes a file that is on the disk when it returns.
@@ -158,5 +160,5 @@ func writeSynced(name string, from io.Reader) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(name))
+	return durable.SyncDir(filepath.Dir(name))
 }

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 
 	"github.com/minio/highwayhash"
+
+	"soapway/internal/durable"
 )
 
 // A store is looked through before the server starts, since the server mends
@@ -251,7 +253,7 @@ func mend(f *blockFile, b []byte, wounds []wound) error {
 		if err := os.Remove(f.path); err != nil {
 			return err
 		}
-		return syncDir(filepath.Dir(f.path))
+		return durable.SyncDir(filepath.Dir(f.path))
 	}
 	return replaceBlock(f, rest)
 }
@@ -265,7 +267,7 @@ func replaceBlock(f *blockFile, b []byte) error {
 	if err := os.Rename(fresh, f.path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(f.path))
+	return durable.SyncDir(filepath.Dir(f.path))
 }
 
 // damages tells of the wounds of a block.

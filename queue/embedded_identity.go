@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"soapway/internal/durable"
 )
 
 // identityName holds what a store is, beside its streams.
@@ -68,25 +70,7 @@ func (id identity) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, identityName+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, identityName))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return err
-	}
-	return syncDir(dir)
+	return durable.WriteFile(filepath.Join(dir, identityName), append(b, '\n'), 0o600)
 }
 
 // nearestDir returns dir, or the nearest directory above it that exists.

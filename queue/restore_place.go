@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+
+	"soapway/internal/durable"
 )
 
 // syncTree makes all files below dir durable, where there is no sync of a filesystem too.
@@ -16,7 +18,7 @@ func syncTree(dir string) error {
 			return err
 		}
 		if d.IsDir() {
-			return syncDir(path)
+			return durable.SyncDir(path)
 		}
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
@@ -35,7 +37,7 @@ func (r *restore) commit() error {
 	if err := os.Rename(filepath.Join(r.dir, restoringName), filepath.Join(r.dir, restoredName)); err != nil {
 		return err
 	}
-	if err := syncDir(r.dir); err != nil {
+	if err := durable.SyncDir(r.dir); err != nil {
 		return err
 	}
 	return finishRestore(r.dir, r.opt.Log)
@@ -76,7 +78,7 @@ func finishRestore(dir string, log *slog.Logger) error {
 		if err := os.Remove(marker); err != nil {
 			return err
 		}
-		if err := syncDir(from); err != nil {
+		if err := durable.SyncDir(from); err != nil {
 			return err
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +91,7 @@ func finishRestore(dir string, log *slog.Logger) error {
 		return err
 	}
 	log.Info("the restored store is in place", "dir", dir)
-	return syncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 // moveStore moves what a store consists of. Nothing is replaced.
@@ -106,8 +108,8 @@ func moveStore(from, to string) error {
 			return err
 		}
 	}
-	if err := syncDir(from); err != nil {
+	if err := durable.SyncDir(from); err != nil {
 		return err
 	}
-	return syncDir(to)
+	return durable.SyncDir(to)
 }

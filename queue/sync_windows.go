@@ -13,7 +13,3 @@ func freeBytes(dir string) (int64, error) {
 	}
 	return int64(free), nil
 }
-
-// syncDir does nothing: Windows offers no sync of a directory, and its rename
-// is written through by the filesystem's own log.
-func syncDir(string) error { return nil }

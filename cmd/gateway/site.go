@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"soapway/config"
+	"soapway/internal/durable"
 	"soapway/internal/enrol"
 )
 
@@ -100,9 +101,9 @@ func (f *siteFile) add(c *cli, list string, item, missing []string) error {
 	return nil
 }
 
-// replaceFile gives a file other content and keeps its mode: a crash leaves the old
-// or the new one.
-func replaceFile(name string, data []byte) (err error) {
+// replaceFile gives a file other content and keeps its mode, and the link that leads
+// to it.
+func replaceFile(name string, data []byte) error {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real
 	}
@@ -110,25 +111,7 @@ func replaceFile(name string, data []byte) (err error) {
 	if st, err := os.Stat(name); err == nil {
 		mode = st.Mode().Perm()
 	}
-	t, err := os.CreateTemp(filepath.Dir(name), ".gateway-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(t.Name())
-		}
-	}()
-	_, err = t.Write(data)
-	for _, step := range []func() error{func() error { return t.Chmod(mode) }, t.Sync, t.Close} {
-		if e := step(); err == nil {
-			err = e
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(t.Name(), name)
+	return durable.WriteFile(name, data, mode)
 }
 
 // A siteInvite is what invite was asked for.

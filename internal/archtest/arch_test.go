@@ -40,7 +40,7 @@ var rules = map[string]rule{
 		},
 	},
 	"cmd/gateway": {
-		ours:     []string{"bench", "config", "internal/admin", "internal/app", "internal/bundle", "internal/enrol", "internal/frame", "internal/telemetry", "queue", "soapcodec"},
+		ours:     []string{"bench", "config", "internal/admin", "internal/app", "internal/bundle", "internal/durable", "internal/enrol", "internal/frame", "internal/telemetry", "queue", "soapcodec"},
 		test:     []string{"internal/frame"},
 		external: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
 	},
@@ -71,7 +71,8 @@ var rules = map[string]rule{
 	"proxy/guard":        {ours: []string{"internal/field"}, external: []string{"golang.org/x/crypto/bcrypt"}},
 	"proxy/listen":       {ours: []string{"proxy", "proxy/guard", "soapcodec", "internal/field", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
 	"proxy/upstream":     {ours: []string{"proxy", "soapcodec", "internal/field", "internal/frame", "internal/h1"}, test: []string{"internal/memnet"}},
-	"internal/enrol":     {},
+	"internal/durable":   {},
+	"internal/enrol":     {ours: []string{"internal/durable"}},
 	"examples/two-sites": {},
 	"internal/acme": {
 		test:     []string{"internal/acmelab"},
@@ -125,7 +126,7 @@ var rules = map[string]rule{
 	"queue/relay":      {ours: []string{"queue"}, test: []string{"internal/memnet"}, external: []string{"github.com/klauspost/compress/zstd"}},
 	"internal/uitest":  {test: []string{"bench"}, external: []string{"github.com/chromedp/chromedp", "github.com/chromedp/cdproto"}}, // tests only, against the binary
 	"queue": {
-		ours:     []string{"internal/retry"},
+		ours:     []string{"internal/durable", "internal/retry"},
 		external: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go", "github.com/minio/highwayhash", "github.com/klauspost/compress/zstd", "golang.org/x/sys", "github.com/google/uuid"},
 	},
 }

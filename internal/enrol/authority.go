@@ -1,7 +1,6 @@
 package enrol
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -21,6 +20,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"soapway/internal/durable"
 )
 
 const (
@@ -290,33 +291,9 @@ func blockOf(text []byte, kind string) []byte {
 // alone can read: a crash leaves the old or the new.
 func WritePair(name string, data []byte) error { return writeFile(name, data, 0o600) }
 
-// writeFile makes data the content of a file: a crash leaves the old or the new.
-func writeFile(name string, data []byte, mode fs.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
-	if err != nil {
+func writeFile(name string, data []byte, mode fs.FileMode) error {
+	if err := durable.WriteFile(name, data, mode); err != nil {
 		return fmt.Errorf("enrol: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-			err = fmt.Errorf("enrol: %w", err)
-		}
-	}()
-	_, err = bytes.NewReader(data).WriteTo(f)
-	if e := f.Chmod(mode); err == nil {
-		err = e
-	}
-	if e := f.Sync(); err == nil {
-		err = e
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), name); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(name))
+	return nil
 }

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"soapway/internal/durable"
 )
 
 // InviteLife is how long an invitation is open unless the hub says otherwise.
@@ -222,7 +224,7 @@ func (a *Authority) Revoke(site string) (certificates, invites int, err error) {
 			invites++
 		}
 	}
-	return certificates, invites, syncDir(filepath.Join(a.dir, invitesName))
+	return certificates, invites, durable.SyncDir(filepath.Join(a.dir, invitesName))
 }
 
 // Issued lists the certificates that were given, by site and then by age.
