@@ -87,6 +87,7 @@ func MeasureCalls(ctx context.Context, o CallsOptions) (tests []Test, err error)
 // phase lets all callers do their loops at the same time.
 func (o *CallsOptions) phase(ctx context.Context, name string, servers []int, kinds []callKind) ([]Test, error) {
 	specs, rows := make([]Spec, len(kinds)), make([]*row, len(kinds))
+	used := make([]Test, len(kinds)) // what all callers together cost while one did its loops
 	runner := NewRunner(Options{Runs: o.Loops, Sampler: o.Sampler})
 	for i, k := range kinds {
 		specs[i] = Spec{
@@ -114,6 +115,9 @@ func (o *CallsOptions) phase(ctx context.Context, name string, servers []int, ki
 			}
 			run, h := meters[i].run()
 			// What the processes cost is for all callers together.
+			if n > 0 {
+				used[i].Runs = append(used[i].Runs, run)
+			}
 			run.Client, run.Server = Cost{}, nil
 			if n == 0 {
 				rows[i].cold = &run // untimed in the founding text: kept, and not averaged
@@ -125,7 +129,10 @@ func (o *CallsOptions) phase(ctx context.Context, name string, servers []int, ki
 	tests := make([]Test, len(kinds))
 	for i := range kinds {
 		tests[i] = rows[i].test(specs[i])
-		tests[i].Limiter = "cpu"
+		for k := range tests[i].Runs { // who else was there is known only now
+			used[i].Runs[k].Foreign = tests[i].Runs[k].Foreign
+		}
+		tests[i].Limiter = limiter(&used[i], &specs[i])
 		// Of single operations nothing is known.
 		s := &tests[i].Summary
 		s.Latency, s.PerOp = Latency{}, nil

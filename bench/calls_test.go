@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -126,6 +127,12 @@ func TestCallsPhase(t *testing.T) {
 	for _, row := range tests {
 		if len(row.Runs) != 4 || row.Cold == nil || row.Unit != "µs" || !row.LowerIsBetter || row.Runs[0].Ops != 50 {
 			t.Errorf("%s: %d runs, cold %v, %d operations", row.Combo, len(row.Runs), row.Cold, row.Runs[0].Ops)
+		}
+		if runtime.GOOS != "linux" {
+			continue
+		}
+		if m := row.Memory; m == nil || m.Of != "both" || m.RSS < 1<<20 || m.Peak < m.RSS {
+			t.Errorf("%s: memory %+v", row.Combo, m)
 		}
 	}
 	boom := errors.New("boom")

@@ -98,6 +98,7 @@ type ends struct {
 	target  Target
 	check   CheckReply
 	servers []*Child
+	line    float64 // [Spec.Line]
 }
 
 // newEnds starts what is to answer. close is to be called also after an error.
@@ -116,6 +117,9 @@ func newEnds(ctx context.Context, opt EchoOptions) (*ends, error) {
 	if opt.Remote != nil {
 		e.target = *opt.Remote
 		e.check = unknownService()
+		if !e.serverHere() {
+			e.line = lineTo(ctx, e.target.Address)
+		}
 	} else if err := e.start(ctx); err != nil {
 		return e, err
 	}
@@ -128,6 +132,18 @@ func newEnds(ctx context.Context, opt EchoOptions) (*ends, error) {
 	e.target.ContentType = e.message.contentType
 	e.target.Nagle = opt.Nagle
 	return e, nil
+}
+
+// lineTo is what the network card on the way to address carries of payload, in
+// Mbit/s; 0 where nobody knows.
+func lineTo(ctx context.Context, address string) float64 {
+	c, err := dial(ctx, address)
+	if err != nil {
+		return 0 // the first caller says so
+	}
+	defer c.Close()
+	_, line := connFacts(c)
+	return line
 }
 
 // samePage wants the same page every time.

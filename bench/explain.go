@@ -134,7 +134,8 @@ same with another process: a look-up and a call over TCP. Each does 10,000
 operations in a row, ten times.
 
 How to read it: microseconds for each operation, lower is better. The gap
-between local and remote is the price of going elsewhere.
+between local and remote is the price of going elsewhere. Beside each row stands
+the memory of the process that answers.
 
 What it does not say: all callers share the processors, so each is slower than
 it would be alone. That is on purpose.
@@ -168,7 +169,9 @@ mem: how much memory the gateway takes.
 
 Resident memory when idle, its peak, its share counted fairly where pages are
 shared, the heap, goroutines and open files, and what one idle connection
-costs, by the difference of a thousand of them.
+costs, by the difference of a thousand of them. Then after a load, and after
+garbage was collected and what is free given back to the system. The rows of all
+other tests have the memory after their last run beside them.
 
 How to read it: resident memory (RSS) is what the machine really gives. The
 virtual size is much larger, since Go only reserves addresses, and means
@@ -181,9 +184,10 @@ is bounded by limits.buffer for each of them.
 all: every test, one after the other, on a gateway of its own in a folder of
 its own. Nothing of a gateway in use is touched.
 
---quick takes less than 150 seconds and finds orders of magnitude; --full takes
-about ten minutes and is what to keep for a comparison. At the end every
-measure of the founding documents stands beside what they printed.
+--quick takes less than 150 seconds and finds orders of magnitude; --full, the
+default, takes about ten minutes and is what to keep for a comparison. What it
+will take is told at the start. At the end every measure of the founding
+documents stands beside what they printed.
 `,
 	"compare": `
 compare: whether two results differ by more than chance.

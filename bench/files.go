@@ -42,7 +42,7 @@ func ReadJSON(r io.Reader) (*Results, error) {
 var columns = []string{
 	"test", "combo", "loop", "conns", "size", "n", "runs", "value", "unit", "cov", "spread", "ci95",
 	"p50_us", "p90_us", "p99_us", "max_us", "errors", "client_cpu_us", "server_cpu_us", "reads", "writes", "switches",
-	"limit", "eff", "limiter", "verdict",
+	"cpu_allows", "rss_bytes", "peak_bytes", "limit", "eff", "limiter", "verdict",
 }
 
 // cells are the values of columns; what a row does not have is "".
@@ -70,6 +70,14 @@ func cells(t *Test) []string {
 		}
 		return short(us)
 	}
+	ceiling := ""
+	if p.Ceiling > 0 {
+		ceiling = short(p.Ceiling)
+	}
+	rss, peak := "", ""
+	if m := t.Memory; m != nil {
+		rss, peak = strconv.FormatUint(m.RSS, 10), strconv.FormatUint(m.Peak, 10)
+	}
 	limit := ""
 	if t.Limit != nil {
 		limit = short(t.Limit.Value)
@@ -79,7 +87,7 @@ func cells(t *Test) []string {
 		short(s.Mean), t.Unit, short(s.CoV), short(s.Spread), opt(s.CI95),
 		time(s.Latency.P50), time(s.Latency.P90), time(s.Latency.P99), time(s.Latency.Max), strconv.FormatInt(s.Errors, 10),
 		perOp(p.ClientCPU), opt(p.ServerCPU), perOp(p.Reads), perOp(p.Writes), perOp(p.Switches),
-		limit, opt(t.Eff), t.Limiter, string(t.Verdict),
+		ceiling, rss, peak, limit, opt(t.Eff), t.Limiter, string(t.Verdict),
 	}
 }
 
@@ -270,8 +278,8 @@ func (t *Test) Histogram() (*hdrhistogram.Histogram, error) {
 }
 
 // WriteFolder writes all files of results into folder dir, which it makes:
-// results.json, results.csv, results.prom, bench.txt and, when histograms are
-// asked for, *.hgrm. results.txt is appended to.
+// results.json, results.csv, results.prom, bench.txt, report.html and, when
+// histograms are asked for, *.hgrm. results.txt is appended to.
 func WriteFolder(dir string, r *Results, histograms bool) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("bench: %w", err)
@@ -285,6 +293,7 @@ func WriteFolder(dir string, r *Results, histograms bool) error {
 		{"results.csv", WriteCSV, false},
 		{"results.prom", WriteProm, false},
 		{"bench.txt", WriteGoBench, false},
+		{"report.html", WriteHTML, false},
 		{"results.txt", WriteLines, true},
 	} {
 		if err := WriteFile(filepath.Join(dir, f.name), r, f.write, f.append); err != nil {

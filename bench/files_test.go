@@ -111,6 +111,9 @@ func TestForms(t *testing.T) {
 	if n != 3 || bf.Err() != nil {
 		t.Errorf("bench.txt: %d results, %v", n, bf.Err())
 	}
+	if page, err := io.ReadAll(open("report.html")); err != nil || !bytes.Contains(page, []byte("</html>")) {
+		t.Errorf("report.html: %v", err)
+	}
 	history, err := io.ReadAll(open("results.txt"))
 	if err != nil || bytes.Count(history, []byte("\n")) != 4 {
 		t.Errorf("results.txt is not appended to: %v\n%s", err, history)

@@ -97,8 +97,7 @@ func judgeTest(t *Test, spec *Spec, ci float64) {
 		}
 		t.Eff = &eff
 	}
-	t.Limiter = spec.Limiter
-	if t.Limiter == "" && spec.Loop != LoopNone {
+	if t.Limiter = spec.Limiter; t.Limiter == "" {
 		t.Limiter = limiter(t, spec)
 	}
 }

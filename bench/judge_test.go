@@ -110,6 +110,25 @@ func TestLimiter(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
+	for _, tt := range []struct {
+		name string
+		row  Test
+		spec Spec
+		want string
+	}{
+		{"a full line, by a score in Mbit/s", Test{Unit: "Mbit/s", Summary: Summary{Mean: 860}}, Spec{Line: 941}, "network"},
+		{"a line that is not full", Test{Unit: "Mbit/s", Summary: Summary{Mean: 700}, Runs: []Run{{Seconds: 1}}}, Spec{Line: 941}, "unknown (the server's processor time is not known here)"},
+		{"messages of 10,000 octets that do not fill it", Test{Unit: "messages/s", Runs: []Run{{Rate: 9000}, {Rate: 9100}}}, Spec{Line: 941, Size: 10_000}, "unknown (the server's processor time is not known here)"},
+		{"more of them do", Test{Unit: "messages/s", Runs: []Run{{Rate: 10_900}, {Rate: 11_000}}}, Spec{Line: 941, Size: 10_000}, "network"},
+		{"a client that has no more to give, a server elsewhere", Test{Runs: []Run{{Seconds: 1, Client: Cost{CPU: 0.95}}}}, Spec{Serial: true}, "generator (its processors are busy)"},
+		{"processors that others use", Test{Runs: []Run{{Seconds: 1, Client: Cost{CPU: 0.2}, Server: &Cost{CPU: 0.2}, Foreign: new(1 - 0.5/cpus())}}}, Spec{}, "cpu (others use most of the rest)"},
+		{"others who leave enough", Test{Runs: []Run{{Seconds: 1, Client: Cost{CPU: 0.2}, Server: &Cost{CPU: 0.2}, Foreign: new(0.2)}}}, Spec{}, "waiting"},
+		{"both in one process", Test{Runs: []Run{{Seconds: 1, Client: Cost{CPU: 0.95 * cpus()}}}}, Spec{Processes: "one"}, "cpu"},
+	} {
+		if got := limiter(&tt.row, &tt.spec); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
 	if got := limiter(&Test{Runs: []Run{{Seconds: 1}}}, &Spec{}); !strings.HasPrefix(got, "unknown") {
 		t.Errorf("a server elsewhere: got %q", got)
 	}
@@ -157,5 +176,27 @@ func TestExitCode(t *testing.T) {
 		if tt.r.Verdict == "" {
 			t.Errorf("%s: no verdict", tt.name)
 		}
+	}
+}
+
+// TestVerdictSaysWhy: the line names the worst rows first, and not all of many.
+func TestVerdictSaysWhy(t *testing.T) {
+	r := &Results{Tests: []Test{
+		{Name: "web", Verdict: Valid},
+		{Name: "ping", Combo: "hr", Verdict: Disturbed, Reasons: []string{"run 3: 12 % of the machine was used by others"}},
+		{Name: "ping", Combo: "ff", Verdict: Invalid, Reasons: []string{"run 1: x", "spread 14 % > 5 %"}},
+	}}
+	Conclude(r, ExitInvalid)
+	want := "invalid: 1 valid, 1 DISTURBED, 1 INVALID (ping.ff: spread 14 % > 5 %; ping.hr: run 3: 12 % of the machine was used by others)"
+	if r.Verdict != want {
+		t.Errorf("got %q, want %q", r.Verdict, want)
+	}
+	for range 3 {
+		r.Tests = append(r.Tests, Test{Name: "mem", Combo: "idle", Verdict: Wrong})
+	}
+	Conclude(r, ExitWrong)
+	want = "wrong replies: 1 valid, 1 DISTURBED, 1 INVALID, 3 WRONG (mem.idle; mem.idle; mem.idle; and 2 more)"
+	if r.Verdict != want {
+		t.Errorf("got %q, want %q", r.Verdict, want)
 	}
 }

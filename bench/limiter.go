@@ -7,16 +7,31 @@ import (
 
 // The shares at which a resource counts as used up.
 const (
-	cpuFull = 0.90
-	idle    = 0.30 // of one processor: below it nothing computes
+	cpuFull  = 0.90
+	diskFull = 0.80 // of the time, with a sync under way
+	netFull  = 0.85 // of what the line carries
+	idle     = 0.30 // of one processor: below it nothing computes
 )
 
+// limiterDisk is the limiter of rows that wait for the disk.
+const limiterDisk = "disk"
+
 // limiter answers "why not double?" for a row: what both sides wait for. It
-// knows processors and waiting; disk, network and descriptors are named by the
-// scenarios that use them ([Spec.Limiter]).
+// knows processors, the line of the network and waiting; the disk, descriptors and
+// what else a test knows are named by its scenario ([Spec.Limiter]).
 func limiter(t *Test, spec *Spec) string {
+	if spec.Line > 0 && lineUsed(t, spec) >= netFull {
+		return "network"
+	}
 	cores, known := coresUsed(t.Runs)
+	if spec.Processes == "one" {
+		cores = clientCores(t.Runs)
+		known = cores > 0
+	}
 	if !known {
+		if client := clientCores(t.Runs); client >= cpuFull*cpus() || spec.Serial && client >= cpuFull {
+			return "generator (its processors are busy)"
+		}
 		return "unknown (the server's processor time is not known here)"
 	}
 	can := cpus()
@@ -28,6 +43,9 @@ func limiter(t *Test, spec *Spec) string {
 	}
 	if s := stall(cores, t.Summary.Latency.P50); s != "" {
 		return s
+	}
+	if others := foreignCores(t.Runs); others > maxForeign*cpus() && cores+others >= cpuFull*cpus() {
+		return "cpu (others use most of the rest)"
 	}
 	if p := t.Summary.PerOp; p != nil && spec.Serial && cores >= idle && p.Switches >= 1 {
 		return "waiting (wake-up)"
@@ -47,6 +65,39 @@ func coresUsed(runs []Run) (cores float64, known bool) {
 		wall += r.Seconds
 	}
 	return cpu / max(wall, 1e-9), wall > 0
+}
+
+// clientCores is how many processors the client used on average.
+func clientCores(runs []Run) float64 {
+	var cpu, wall float64
+	for _, r := range runs {
+		cpu += r.Client.CPU
+		wall += r.Seconds
+	}
+	return cpu / max(wall, 1e-9)
+}
+
+// foreignCores is how many processors others used on average, where that is known.
+func foreignCores(runs []Run) (cores float64) {
+	for _, r := range runs {
+		if r.Foreign != nil {
+			cores += *r.Foreign * cpus() / float64(len(runs))
+		}
+	}
+	return cores
+}
+
+// lineUsed is the share of the line that a row fills: of a score in Mbit/s, or of
+// messages that go and come at their size.
+func lineUsed(t *Test, spec *Spec) float64 {
+	mbit := t.Summary.Mean
+	if t.Unit != "Mbit/s" {
+		mbit = 0
+		for _, r := range t.Runs {
+			mbit += r.Rate * float64(spec.Size) * 8 / 1e6 / float64(len(t.Runs))
+		}
+	}
+	return mbit / spec.Line
 }
 
 // stall recognises requests that wait for nothing but a timer of the network:

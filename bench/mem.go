@@ -1,12 +1,9 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +28,7 @@ type mem struct {
 	label   string
 	gateway *Child
 	callers []Caller
+	limiter string
 }
 
 // NewMems returns the scenarios of the rows of mem: idle, with idle connections
@@ -52,7 +50,7 @@ func NewMems(opt MemOptions) []Scenario {
 		&mem{opt: opt, combo: "http-" + conns, label: conns + " idle connections over HTTP"},
 		&mem{opt: opt, combo: "framed-" + conns, label: conns + " idle connections over framed TCP"},
 		&mem{opt: opt, combo: "load", label: fmt.Sprintf("after %d messages over 64 connections", opt.Load)},
-		&mem{opt: opt, combo: "freed", label: "after that, and a collection of garbage"},
+		&mem{opt: opt, combo: "freed", label: "after that, garbage collected and given back to the system"},
 	}
 }
 
@@ -64,7 +62,7 @@ func (t *mem) Prepare(ctx context.Context) (err error) {
 func (t *mem) Spec() Spec {
 	return Spec{
 		Name: "mem", Combo: t.combo, Label: t.label, Loop: LoopNone, Unit: "MiB", LowerIsBetter: true,
-		Runs: 1, NoCold: true, Servers: []int{t.gateway.PID()},
+		Runs: 1, NoCold: true, Servers: []int{t.gateway.PID()}, Limiter: t.limiter,
 	}
 }
 
@@ -83,7 +81,7 @@ func (t *mem) Close() error {
 func (t *mem) Once(ctx context.Context, m *Meter) error {
 	m.Start()
 	defer m.Stop()
-	if err := t.look(ctx, nil); err != nil { // the first scrape takes memory too
+	if err := t.look(ctx, nil, 0); err != nil { // the first scrape takes memory too
 		return err
 	}
 	sleepUntil(ctx, time.Now().Add(t.opt.Settle))
@@ -108,7 +106,7 @@ func (t *mem) Once(ctx context.Context, m *Meter) error {
 	if n := len(t.callers); n > 0 {
 		m.Measure("per-conn", float64(int64(after.RSS)-int64(before.RSS))/float64(n), "B")
 	}
-	return t.look(ctx, m)
+	return t.look(ctx, m, after.RSS)
 }
 
 // enter brings the gateway into the state of the row.
@@ -126,10 +124,9 @@ func (t *mem) enter(ctx context.Context) error {
 		}
 	}
 	if kind == "freed" {
-		// A heap profile with gc=1 collects garbage first; twice, for what has
-		// finalizers. What is free then goes back to the system by and by.
+		// Twice, for what has finalizers.
 		for range 2 {
-			if _, err := t.get(ctx, "/debug/pprof/heap?gc=1"); err != nil {
+			if _, err := t.gateway.get(ctx, "/debug/pprof/heap?free=1"); err != nil {
 				return err
 			}
 		}
@@ -162,54 +159,18 @@ func (t *mem) idle(ctx context.Context, dial DialCaller, target Target) error {
 	return nil
 }
 
-// look reads what the runtime of the gateway tells of itself.
-func (t *mem) look(ctx context.Context, m *Meter) error {
-	text, err := t.get(ctx, "/metrics")
+// look reads what the runtime of the gateway tells of itself, of which rss octets
+// are resident.
+func (t *mem) look(ctx context.Context, m *Meter, rss uint64) error {
+	v, err := t.gateway.metrics(ctx, "go_memstats_heap_inuse_bytes", "go_goroutines")
 	if err != nil || m == nil {
 		return err
 	}
-	for _, want := range []struct{ metric, name, unit string }{
-		{"go_memstats_heap_inuse_bytes", "heap", "B"},
-		{"go_goroutines", "goroutines", ""},
-	} {
-		v, ok := metricIn(text, want.metric)
-		if !ok {
-			return fmt.Errorf("bench: the gateway's metrics lack %s", want.metric)
-		}
-		m.Measure(want.name, v, want.unit)
+	m.Measure("heap", v[0], "B")
+	m.Measure("goroutines", v[1], "")
+	t.limiter = "program and runtime" // what would have to shrink
+	if v[0] >= float64(rss)/2 {
+		t.limiter = "heap"
 	}
 	return nil
-}
-
-// metricIn finds a metric without labels in the text format of Prometheus.
-func metricIn(text, name string) (float64, bool) {
-	lines := bufio.NewScanner(strings.NewReader(text))
-	for lines.Scan() {
-		if v, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
-			f, err := strconv.ParseFloat(v, 64)
-			return f, err == nil
-		}
-	}
-	return 0, false
-}
-
-// get asks the gateway's admin listener.
-func (t *mem) get(ctx context.Context, path string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.gateway.Ready.Admin+path, http.NoBody)
-	if err != nil {
-		return "", fmt.Errorf("bench: %w", err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", fmt.Errorf("bench: %w", err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("status %d", resp.StatusCode)
-	}
-	if err != nil {
-		return "", fmt.Errorf("bench: %s: %w", path, err)
-	}
-	return string(b), nil
 }

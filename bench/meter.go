@@ -140,6 +140,17 @@ func (m *Meter) counts() (ops, errors int64) {
 	return ops, errors
 }
 
+// p99 is the largest of those of the shards so far, in µs: near enough to that of
+// all, since callers are spread over them by their numbers.
+func (m *Meter) p99() (us float64) {
+	for _, s := range m.each() {
+		s.mu.Lock()
+		us = max(us, float64(s.latency.ValueAtPercentile(99))/1e3)
+		s.mu.Unlock()
+	}
+	return us
+}
+
 // A Shard records operations. It may be shared by goroutines.
 type Shard struct {
 	began       time.Time // of the timed part

@@ -13,6 +13,7 @@ func (r *NetResult) Test() Test {
 	}
 	if r.Line > 0 {
 		spec.Limit = &Limit{Name: "what the network card carries of payload", Value: r.Line}
+		spec.Line = r.Line
 	}
 	row := &row{runner: NewRunner(Options{}), spec: spec, all: histogram()}
 	cold := r.run(r.Cold)
@@ -29,14 +30,8 @@ func (r *NetResult) Test() Test {
 	if r.Exchange > 0 {
 		t.Measures = append(t.Measures, Measure{"exchange", r.Exchange / 1e6, "s"})
 	}
-	if t.Eff != nil && *t.Eff >= netFull {
-		t.Limiter = "network"
-	}
 	return t
 }
-
-// netFull is the share of the line from which on the network is what limits.
-const netFull = 0.85
 
 // run makes a run of a pass.
 func (r *NetResult) run(p NetPass) Run {

@@ -231,7 +231,7 @@ func TestNetStranger(t *testing.T) {
 // has nothing to stop.
 func TestNetScenarioNeedsItsServer(t *testing.T) {
 	lab := NewLab(LabOptions{Command: []string{"false"}, Dir: t.TempDir()})
-	s := NewNet(lab, NetRaw, 1500, nil)
+	s := NewNet(lab, NetRaw, 1500, 0, nil)
 	if err := s.Prepare(t.Context()); err == nil {
 		t.Error("Prepare: no error")
 	}

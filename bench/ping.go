@@ -67,7 +67,7 @@ func (p *pings) Spec() Spec {
 		Name: "ping", Combo: o.Combo.Code + o.Suffix, Label: label, Founding: founding,
 		Loop: LoopClosed, Processes: p.ends.processes(), Unit: "messages/s",
 		Conns: o.Callers, Size: p.ends.message.Size(), Serial: o.Callers == 1,
-		Servers: p.ends.pids(), ServerHere: p.ends.serverHere(),
+		Servers: p.ends.pids(), ServerHere: p.ends.serverHere(), Line: p.ends.line,
 		Params: map[string]any{"soap": p.ends.message.Version().String()},
 	}
 	if o.Duration > 0 {
@@ -77,7 +77,6 @@ func (p *pings) Spec() Spec {
 	}
 	if o.Fresh {
 		s.Params["conn"] = "fresh"
-		s.Label += ", a connection each"
 	}
 	if o.Via {
 		s.Params["via"] = "gateway"
@@ -87,6 +86,9 @@ func (p *pings) Spec() Spec {
 		s.Name, s.Combo, s.Founding, s.Unit, s.Size = "web", o.Suffix, "", "pages/s", 0
 		s.Label = "web page of " + cmp.Or(o.RemoteName, "1 KiB")
 		delete(s.Params, "soap")
+	}
+	if o.Fresh {
+		s.Label += ", a connection each"
 	}
 	if o.Limits != nil && o.Limits.FloorMeanUS > 0 && o.Remote == nil && s.Serial {
 		s.Limit = &Limit{Name: "TCP round trip of 1 octet", Value: 1e6 / o.Limits.FloorMeanUS}

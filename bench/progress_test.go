@@ -30,7 +30,7 @@ func TestProgress(t *testing.T) {
 		})
 		return b.String()
 	}
-	if got, want := show(0), "ping.ff run 1/5 █ 5/s err 0\nping.ff run 1/5 █▁ 0/s err 1\ndone\n"; got != want {
+	if got, want := show(0), "ping.ff run 1/5 █ 5/s p99 1ns err 0\nping.ff run 1/5 █▁ 0/s err 1\ndone\n"; got != want {
 		t.Errorf("no terminal: got %q, want %q", got, want)
 	}
 	got := show(30)

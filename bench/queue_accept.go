@@ -188,6 +188,7 @@ type queueAccept struct {
 	*queueRig
 	senders int
 	conns   []*queueSender
+	store   storeWatch
 }
 
 // NewQueueAccept returns the scenario of a mode, [QueueStrict] or
@@ -220,9 +221,14 @@ func (s *queueAccept) Spec() Spec {
 	if s.mode == QueueRelaxed {
 		p.Label += ", NOT power-safe"
 	}
-	if l := s.o.Limits; l != nil && l.Sync != nil && s.mode == QueueStrict && s.senders == 1 {
-		// Many senders share a sync, so that it bounds only one of them.
-		p.Limit = &Limit{Name: "1 / mean write and sync", Value: 1e6 / l.Sync.Mean}
+	p.Limiter = s.store.limiter()
+	if l := s.o.Limits; l != nil && l.Sync != nil && s.mode == QueueStrict {
+		// Those that wait at the same time share a sync.
+		group, name := max(1, s.store.group()), "1 / mean write and sync"
+		if group >= 1.1 {
+			name = fmt.Sprintf("%.3g messages a sync / mean write and sync", group)
+		}
+		p.Limit = &Limit{Name: name, Value: group * 1e6 / l.Sync.Mean}
 	}
 	return p
 }
@@ -240,6 +246,9 @@ func (s *queueAccept) Once(ctx context.Context, m *Meter) error {
 		return voidRun(m, s.void)
 	}
 	s.tally.begin(s.next)
+	if err := s.store.begin(ctx, s.gateway); err != nil {
+		return err
+	}
 	m.Callers(s.senders)
 	m.Start()
 	until := m.Began().Add(s.o.Window)
@@ -247,6 +256,9 @@ func (s *queueAccept) Once(ctx context.Context, m *Meter) error {
 	accepted := s.send(m, s.conns, true, func(int64) bool { return time.Now().Before(until) && ctx.Err() == nil })
 	m.Stop()
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.store.end(ctx, s.gateway, m); err != nil {
 		return err
 	}
 	if err := s.tally.await(ctx, accepted); errors.Is(err, errQueueLate) {

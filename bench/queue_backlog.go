@@ -17,6 +17,7 @@ type queueBacklog struct {
 	*queueRig
 	runs   int
 	detail *drainDetail
+	store  storeWatch
 }
 
 // NewQueueBacklog returns the scenario of a mode; it is run so often.
@@ -33,7 +34,7 @@ func (s *queueBacklog) Spec() Spec {
 		Name: "queue", Combo: "backlog-" + s.mode, Label: fmt.Sprintf("%s, backlog of %s drains", s.mode, grouped(float64(s.o.Backlog))),
 		Loop: LoopNone, Processes: "separate", Unit: "messages/s",
 		Size: s.o.Size, Params: map[string]any{"mode": s.mode, "backlog": s.o.Backlog},
-		Servers: s.servers(), Runs: s.runs, NoCold: true,
+		Servers: s.servers(), Runs: s.runs, NoCold: true, Limiter: s.store.limiter(),
 	}
 	if s.detail != nil {
 		p.Detail = s.detail
@@ -52,6 +53,9 @@ func (s *queueBacklog) Once(ctx context.Context, m *Meter) error {
 	}
 	defer hangUp(conns)
 	s.tally.begin(s.next)
+	if err := s.store.begin(ctx, s.gateway); err != nil {
+		return err
+	}
 	d := &drainDetail{}
 	s.sink.down()
 	m.Start()
@@ -81,6 +85,9 @@ func (s *queueBacklog) Once(ctx context.Context, m *Meter) error {
 	}
 	d.Waiting = append(d.Waiting, drainSample{T: since(), N: accepted - s.tally.count()})
 	s.detail = d
+	if err := s.store.end(ctx, s.gateway, m); err != nil {
+		return err
+	}
 	m.Score(float64(accepted) / max(drained.Seconds(), 1e-9))
 	m.Measure("accepted", float64(accepted)/built, "/s")
 	m.Measure("drain", drained.Seconds(), "s")

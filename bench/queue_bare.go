@@ -80,7 +80,7 @@ func (s *queueBare) Spec() Spec {
 	if l := s.o.Limits; l != nil && l.Sync != nil {
 		// It syncs each message by itself, however many wait.
 		p.Limit = &Limit{Name: "1 / mean write and sync", Value: 1e6 / l.Sync.Mean}
-		p.Limiter = "disk"
+		p.Limiter = limiterDisk
 	}
 	return p
 }
@@ -149,7 +149,7 @@ func (s *queueDisk) Prepare(context.Context) error {
 func (s *queueDisk) Spec() Spec {
 	return Spec{
 		Name: "queue", Combo: "disk", Label: "the disk alone: write and sync of one record after the other",
-		Loop: LoopClosed, Unit: "syncs/s", Conns: 1, Size: s.o.Size, Limiter: "disk",
+		Loop: LoopClosed, Unit: "syncs/s", Conns: 1, Size: s.o.Size, Limiter: limiterDisk,
 	}
 }
 
@@ -157,6 +157,7 @@ func (s *queueDisk) Spec() Spec {
 func (s *queueDisk) Once(ctx context.Context, m *Meter) error {
 	body := queueEnvelope(s.o.Size)
 	shard := m.Shard(0)
+	m.Callers(1)
 	m.Start()
 	until := m.Began().Add(s.o.Window / 2)
 	for time.Now().Before(until) && ctx.Err() == nil {

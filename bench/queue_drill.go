@@ -85,10 +85,13 @@ func (d *queueDrill) Spec() Spec {
 		Name: "queue", Combo: "drill", Label: "messages lost in outage, cut, kill -9 and restart",
 		Loop: LoopNone, Processes: "separate", Unit: "messages", LowerIsBetter: true,
 		Conns: drillSenders, Size: d.o.Size, Params: map[string]any{"mode": QueueStrict},
-		Runs: 1, NoCold: true,
+		Runs: 1, NoCold: true, Limiter: "nothing: it is a count",
 	}
 	if d.steps != nil {
 		p.Detail = map[string]any{"steps": d.steps}
+	}
+	if d.steps != nil && d.gateway != nil { // the last of several
+		p.Servers = []int{d.gateway.PID()}
 	}
 	return p
 }

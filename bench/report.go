@@ -58,9 +58,17 @@ type reportChart struct {
 type reportRow struct {
 	*Test
 	Row, Score, CoV, P50, P99, Max, CPU, Eff string
+	Memory                                   string // of the server side; hides that of Test
 	Class                                    string
-	Values                                   string
+	Values, LimitText                        string
 	More                                     []reportPair
+	Probes                                   []reportProbe
+}
+
+// A reportProbe is a line of the table of what a search has tried.
+type reportProbe struct {
+	Stable                                                bool
+	Threads, Window, Sent, Errors, P50, P99, Lag, Outcome string
 }
 
 // Bad reports whether the figure cannot be believed.
@@ -188,7 +196,7 @@ func limitPairs(l *Limits) (pairs []reportPair) {
 
 func rowOf(t *Test) reportRow {
 	s := &t.Summary
-	row := reportRow{Test: t, Row: rowName(t.Name, t.Combo), Score: figure(s.Mean), CoV: "–", P50: "–", P99: "–", Max: "–", CPU: "–", Eff: "–", Class: "ok"}
+	row := reportRow{Test: t, Row: rowName(t.Name, t.Combo), Score: figure(s.Mean), CoV: "–", P50: "–", P99: "–", Max: "–", CPU: "–", Eff: "–", Memory: "–", Class: "ok"}
 	if !believable(t.Verdict) {
 		row.Class = "bad"
 	} else if t.Verdict == Disturbed {
@@ -210,6 +218,9 @@ func rowOf(t *Test) reportRow {
 	if t.Eff != nil {
 		row.Eff = fmt.Sprintf("%.0f %%", 100**t.Eff)
 	}
+	if m := t.Memory; m != nil {
+		row.Memory = octets(float64(m.RSS))
+	}
 	var all []string
 	for _, v := range values(t.Runs) {
 		all = append(all, figure(v))
@@ -218,7 +229,39 @@ func rowOf(t *Test) reportRow {
 	for _, m := range t.Measures {
 		row.More = append(row.More, reportPair{m.Name, airy(withUnit(m.Value, m.Unit))})
 	}
+	if p := s.PerOp; p != nil && t.Loop != LoopNone {
+		row.More = append(row.More, reportPair{"of one operation", fmt.Sprintf("%.1f reads, %.1f writes, %.1f context switches", p.Reads, p.Writes, p.Switches)})
+		if p.Ceiling > 0 {
+			row.More = append(row.More, reportPair{"the processors allow", figure(p.Ceiling) + "/s"})
+		}
+	}
+	if m := t.Memory; m != nil {
+		row.More = append(row.More, reportPair{"memory of " + m.Of, fmt.Sprintf("%s, peak %s, %d files", octets(float64(m.RSS)), octets(float64(m.Peak)), m.Files)})
+	}
+	if l := t.Limit; l != nil {
+		row.LimitText = fmt.Sprintf("%s %s, by %s", figure(l.Value), t.Unit, l.Name)
+	}
+	row.Probes = probesOf(t)
 	return row
+}
+
+// probesOf are the probes of a search, as text.
+func probesOf(t *Test) (probes []reportProbe) {
+	var d threadsDetail
+	if !detailOf(t, &d) {
+		return nil
+	}
+	for _, p := range d.Probes {
+		outcome := "stable"
+		if !p.Stable {
+			outcome = or(p.Why, "not stable")
+		}
+		probes = append(probes, reportProbe{
+			p.Stable, grouped(float64(p.Threads)), airy(micros(p.Window * 1e6)), grouped(float64(p.Sent)), grouped(float64(p.Errors)),
+			airy(micros(p.P50)), airy(micros(p.P99)), airy(micros(p.LagP99)), outcome,
+		})
+	}
+	return probes
 }
 
 // both draws a chart for both widths.

@@ -119,10 +119,16 @@ func drawLines(c *svgChart, series []lineSeries, x, y svgScale, right float64, w
 // threadsDetail is what a report reads of [Test.Detail] of threads.
 type threadsDetail struct {
 	Probes []struct {
-		Threads int    `json:"threads"`
-		Stable  bool   `json:"stable"`
-		Why     string `json:"why"`
-		Stage   string `json:"stage"`
+		Threads int     `json:"threads"`
+		Window  float64 `json:"window_s"`
+		Sent    int64   `json:"sent"`
+		Errors  int64   `json:"errors"`
+		P50     float64 `json:"p50_us"`
+		P99     float64 `json:"p99_us"`
+		LagP99  float64 `json:"lag_p99_us"`
+		Cores   float64 `json:"cores"`
+		Stable  bool    `json:"stable"`
+		Why     string  `json:"why"`
 	} `json:"probes"`
 	Stable   int `json:"stable"`
 	Unstable int `json:"unstable"`

@@ -177,10 +177,8 @@ func (r *Requirement) holds(got float64) bool {
 // measureOf returns a figure of a row by its name, in base units: one of its
 // measures, else of its summary.
 func measureOf(t *Test, name string) (v float64, d dimension, ok bool) {
-	for _, m := range t.Measures {
-		if m.Name == name {
-			return m.Value, dimensionOf(m.Unit), true
-		}
+	if v, d, ok := ownMeasure(t, name); ok {
+		return v, d, true
 	}
 	s := &t.Summary
 	factor, score := scoreUnit(t.Unit)
@@ -209,8 +207,22 @@ func measureOf(t *Test, name string) (v float64, d dimension, ok bool) {
 		if t.Eff != nil {
 			return *t.Eff, number, true
 		}
+	case "rss", "peak":
+		if m := t.Memory; m != nil {
+			return float64(map[string]uint64{"rss": m.RSS, "peak": m.Peak}[name]), bytesOf, true
+		}
 	case "cpu", "rd", "wr", "csw":
 		return perOpMeasure(s.PerOp, name)
+	}
+	return 0, number, false
+}
+
+// ownMeasure returns a figure that stands beside the score of a row.
+func ownMeasure(t *Test, name string) (v float64, d dimension, ok bool) {
+	for _, m := range t.Measures {
+		if m.Name == name {
+			return m.Value, dimensionOf(m.Unit), true
+		}
 	}
 	return 0, number, false
 }

@@ -56,6 +56,7 @@ type Test struct {
 	Runs          []Run          `json:"runs"`
 	Summary       Summary        `json:"summary"`
 	Measures      []Measure      `json:"measures,omitempty"` // means of those of the runs, and the row's own
+	Memory        *MemoryUse     `json:"memory,omitempty"`   // after the last run; nil: not known
 	Limit         *Limit         `json:"limit,omitempty"`
 	Eff           *float64       `json:"eff,omitempty"` // how near to Limit, 0 to 1
 	Limiter       string         `json:"limiter,omitempty"`
@@ -161,6 +162,20 @@ type PerOp struct {
 	Reads     float64  `json:"reads"`                   // of both sides, as far as known; so the next two
 	Writes    float64  `json:"writes"`
 	Switches  float64  `json:"switches"`
+	// Ceiling is how many operations a second all processors of this machine could
+	// do at that cost; absent where the cost of a side is not known.
+	Ceiling float64 `json:"ceiling_per_s,omitempty"`
+}
+
+// MemoryUse is what the processes of one side had in memory together, in octets;
+// what is not known is 0.
+type MemoryUse struct {
+	Of    string `json:"of"`         // "server", or "both" where client and server share a process
+	RSS   uint64 `json:"rss_bytes"`  // resident
+	Peak  uint64 `json:"peak_bytes"` // the most that was resident since the process began
+	PSS   uint64 `json:"pss_bytes"`  // resident, what is shared counted in parts
+	VSZ   uint64 `json:"vsz_bytes"`  // reserved; Go reserves far more than it uses
+	Files int    `json:"files"`      // open descriptors
 }
 
 // Measure is a figure beside the score.

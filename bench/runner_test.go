@@ -118,6 +118,21 @@ func TestRunner(t *testing.T) {
 	}
 }
 
+// TestExtra: when the time for added runs is used up, rows have the least that they
+// are to have, and what disagrees is said.
+func TestExtra(t *testing.T) {
+	rates := []int{10, 500, 1000, 500, 1000, 500, 1000}
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRunner(Options{Runs: 2, MaxRuns: 6, Extra: 2500 * time.Millisecond})
+		for _, want := range []int{5, 2} { // three more, each of a second; then none
+			row, err := r.Measure(t.Context(), &fakeScenario{spec: Spec{Name: "ping"}, rates: rates})
+			if err != nil || len(row.Runs) != want || row.Verdict != Invalid {
+				t.Errorf("got %d runs, %s, %v, want %d", len(row.Runs), row.Verdict, err, want)
+			}
+		}
+	})
+}
+
 // TestRunnerBreaks: what was measured before an error is not lost.
 func TestRunnerBreaks(t *testing.T) {
 	row, err := measure(t, Options{}, &fakeScenario{spec: Spec{Name: "ping"}, rates: []int{1000}, breaks: 3})

@@ -42,6 +42,30 @@ type Memory struct {
 	Files int    // open descriptors
 }
 
+// memoryUse looks at the server side of a row, or at this process where client
+// and server share it; nil where there is nothing to look at, or no way to.
+func memoryUse(spec *Spec) *MemoryUse {
+	use, pids := &MemoryUse{Of: "server"}, spec.Servers
+	if spec.Processes == "one" {
+		use.Of, pids = "both", []int{self}
+	}
+	if len(pids) == 0 {
+		return nil
+	}
+	for _, pid := range pids {
+		m, err := ReadMemory(pid)
+		if err != nil {
+			return nil // it has ended, or the system does not tell
+		}
+		use.RSS += m.RSS
+		use.Peak += m.Peak
+		use.PSS += m.PSS
+		use.VSZ += m.VSZ
+		use.Files += m.Files
+	}
+	return use
+}
+
 // sample is one look at all that a run is charged for.
 type sample struct {
 	at      time.Time

@@ -66,6 +66,9 @@ type Spec struct {
 	EverySecond bool
 	// Limiter names what held the row back where the scenario knows it better.
 	Limiter string
+	// Line is what the network card between the two sides carries of payload each
+	// way, in Mbit/s; 0 where there is none, or nobody knows.
+	Line float64
 }
 
 // name is how a row is called in lists: ping.ff.
@@ -86,6 +89,10 @@ type Options struct {
 	// MaxRuns is how often it is run at most while its runs disagree. Default 10,
 	// never less than Runs.
 	MaxRuns int
+	// Extra is the time that all rows together may take for runs beyond the number
+	// that each has at least: a self-test that is to end in time cannot repeat every
+	// row. What disagrees when it is used up stays so. Default no bound.
+	Extra time.Duration
 	// CI is the half width of the 95 % interval of the mean, as a share of it, at
 	// which no more runs are added. Default 0.025.
 	CI float64
@@ -116,10 +123,13 @@ func (o Options) withDefaults() Options {
 }
 
 // A Runner makes rows of scenarios.
-type Runner struct{ opt Options }
+type Runner struct {
+	opt   Options
+	extra time.Duration // used of Options.Extra
+}
 
 // NewRunner returns a Runner.
-func NewRunner(opt Options) *Runner { return &Runner{opt.withDefaults()} }
+func NewRunner(opt Options) *Runner { return &Runner{opt: opt.withDefaults()} }
 
 // Measure makes one row. With an error the row has what was measured before it.
 func (r *Runner) Measure(ctx context.Context, s Scenario) (t Test, err error) {
@@ -141,15 +151,22 @@ func (r *Runner) Measure(ctx context.Context, s Scenario) (t Test, err error) {
 		cold.HDR = ""
 		row.cold = &cold
 	}
-	for len(row.runs) < runs || len(row.runs) < most && !row.settled() {
+	for len(row.runs) < runs || len(row.runs) < most && !row.settled() && r.mayAdd() {
+		began := time.Now()
 		run, h, err := r.once(ctx, s, &spec, len(row.runs)+1, max(runs, len(row.runs)+1))
 		if err != nil {
 			return row.test(spec), err
+		}
+		if len(row.runs) >= runs {
+			r.extra += time.Since(began)
 		}
 		row.add(run, h)
 	}
 	return row.test(s.Spec()), nil
 }
+
+// mayAdd reports whether there is time left for runs that are added.
+func (r *Runner) mayAdd() bool { return r.opt.Extra == 0 || r.extra < r.opt.Extra }
 
 // once does run n of so many; 0 is the cold pass.
 func (r *Runner) once(ctx context.Context, s Scenario, spec *Spec, n, of int) (Run, *measured, error) {
@@ -245,6 +262,7 @@ func (w *row) test(spec Spec) Test {
 	}
 	t.Summary = summarize(w.runs)
 	t.Summary.Latency = latencyOf(w.all)
+	t.Memory = memoryUse(&spec)
 	t.Measures = append(meanMeasures(w.runs), spec.Measures...)
 	judgeTest(&t, &spec, w.runner.opt.CI)
 	return t

@@ -282,12 +282,17 @@ func sampleResults() *Results {
 	}
 	ping.Summary = summarize(runs)
 	ping.Summary.Latency = run.Latency
+	ping.Summary.PerOp.Ceiling = 25_000 // that of two processors, on any machine
+	ping.Memory = &MemoryUse{Of: "server", RSS: 24 << 20, Peak: 31 << 20, PSS: 22 << 20, VSZ: 1600 << 20, Files: 14}
 	ping.Measures = meanMeasures(runs)
 	judgeTest(&ping, &Spec{Loop: LoopClosed, Serial: true}, 0.025)
 	broken := Test{
 		Name: "threads", Combo: "hh", Label: "http client - http listener, one message a second each", Loop: LoopOpen, Unit: "threads",
 		Runs: []Run{{Value: 64, Verdict: Wrong, Errors: 7, FirstError: `a "wrong" reply`}}, Limiter: "cpu", Verdict: Wrong,
-		Reasons: []string{"7 of 64 replies failed or were wrong"}, Detail: Found{Stable: 64},
+		Reasons: []string{"7 of 64 replies failed or were wrong"}, Detail: Found{Stable: 64, Probes: []Probe{
+			{Threads: 64, Window: 10, Scheduled: 640, Sent: 640, P50: 180, P99: 900, LagP99: 1100, Stable: true},
+			{Threads: 128, Window: 10, Scheduled: 1280, Sent: 1200, Errors: 7, P50: 90_000, P99: 412_000, LagP99: 1200, Why: "p99 412 ms > 250 ms"},
+		}},
 	}
 	broken.Summary = summarize(broken.Runs)
 	return &Results{

@@ -33,6 +33,9 @@ func summarize(runs []Run) Summary {
 	if serverKnown {
 		us := server / n * 1e6
 		p.ServerCPU = &us
+		if cost := p.ClientCPU + us; cost > 0 {
+			p.Ceiling = cpus() * 1e6 / cost
+		}
 	}
 	s.PerOp = &p
 	return s

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -70,7 +71,8 @@ func blocks(tests []Test) (blocks [][]Test) {
 }
 
 // blockTitle says what all rows of a block have in common.
-func blockTitle(t *Test) string {
+func blockTitle(block []Test) string {
+	t := &block[0]
 	parts := []string{t.Name}
 	if t.Loop != LoopNone {
 		parts = append(parts, t.Loop+" loop")
@@ -78,14 +80,59 @@ func blockTitle(t *Test) string {
 	if t.Processes != "" {
 		parts = append(parts, "client and server: "+map[string]string{"separate": "separate processes", "one": "one process"}[t.Processes])
 	}
-	if n := len(t.Runs); n > 1 {
-		parts = append(parts, fmt.Sprintf("%d runs", n))
+	parts = append(parts, inCommon(block, func(t *Test) string {
+		if t.Conns == 0 || t.Loop == LoopOpen { // the callers are its score
+			return ""
+		}
+		return counted(t.Conns, "connection")
+	})...)
+	parts = append(parts, inCommon(block, func(t *Test) string {
+		if t.Size == 0 {
+			return ""
+		}
+		return grouped(float64(t.Size)) + " B"
+	})...)
+	parts = append(parts, inCommon(block, func(t *Test) string {
+		if n, ok := t.Params["count"]; ok {
+			return fmt.Sprintf("n=%v", n)
+		}
+		return ""
+	})...)
+	return strings.Join(append(parts, inCommon(block, runsOf)...), ", ")
+}
+
+// inCommon is what all rows of a block say alike, if they do.
+func inCommon(block []Test, say func(*Test) string) []string {
+	first := say(&block[0])
+	for i := range block {
+		if first == "" || say(&block[i]) != first {
+			return nil
+		}
 	}
-	return strings.Join(parts, ", ")
+	return []string{first}
+}
+
+// runsOf is how often a row was run.
+func runsOf(t *Test) string {
+	if len(t.Runs) < 2 {
+		return ""
+	}
+	s := counted(len(t.Runs), "run")
+	if t.Cold != nil {
+		s += " + 1 warm-up"
+	}
+	return s
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return grouped(float64(n)) + " " + what + "s"
 }
 
 func writeBlock(b *strings.Builder, block []Test, paint func(Verdict, string) string) {
-	lines := [][]string{{blockTitle(&block[0]), "", block[0].Unit, "cov", "p50", "p90", "p99", "max", "cpu/op", "of limit", "limiter"}}
+	lines := [][]string{{blockTitle(block), "", block[0].Unit, "cov", "p50", "p90", "p99", "max", "cpu/op", "of limit", "limiter"}}
 	combos := 0
 	for i := range block {
 		combos = max(combos, utf8.RuneCountInString(block[i].Combo))
@@ -119,14 +166,75 @@ func writeBlock(b *strings.Builder, block []Test, paint func(Verdict, string) st
 		for _, why := range t.Reasons {
 			fmt.Fprintf(b, "      %s\n", why)
 		}
-		if len(t.Measures) > 0 {
-			var parts []string
-			for _, m := range t.Measures {
-				parts = append(parts, m.Name+" "+withUnit(m.Value, m.Unit))
-			}
-			fmt.Fprintf(b, "      %s\n", strings.Join(parts, " · "))
+		writeRest(b, t, inCommon(block, runsOf) == nil)
+	}
+	for _, l := range limitsOf(block) {
+		fmt.Fprintf(b, "      limit: %s\n", l)
+	}
+}
+
+// writeRest writes below a row what has no column: what an operation takes, the
+// memory beside it, its own measures, and what it tried.
+func writeRest(b *strings.Builder, t *Test, runs bool) {
+	var parts []string
+	if s := runsOf(t); runs && s != "" {
+		parts = append(parts, s)
+	}
+	if t.Summary.Errors > 0 {
+		parts = append(parts, fmt.Sprintf("err %d", t.Summary.Errors))
+	}
+	if p := t.Summary.PerOp; p != nil && t.Loop != LoopNone {
+		parts = append(parts, fmt.Sprintf("rd/op %.1f · wr/op %.1f · csw/op %.1f", p.Reads, p.Writes, p.Switches))
+		if p.Ceiling > 0 {
+			parts = append(parts, fmt.Sprintf("the processors allow %s/s", figure(p.Ceiling)))
 		}
 	}
+	for _, m := range t.Measures {
+		parts = append(parts, m.Name+" "+withUnit(m.Value, m.Unit))
+	}
+	if _, _, ok := ownMeasure(t, "rss"); t.Memory != nil && !ok {
+		parts = append(parts, memoryText(t.Memory))
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(b, "      %s\n", strings.Join(parts, " · "))
+	}
+	writeProbes(b, t)
+}
+
+// memoryText says what a row took in memory.
+func memoryText(m *MemoryUse) string {
+	of := ""
+	if m.Of != "server" {
+		of = " of " + m.Of
+	}
+	return fmt.Sprintf("memory%s %s, peak %s", of, octets(float64(m.RSS)), octets(float64(m.Peak)))
+}
+
+// writeProbes writes what a search has tried, a line each.
+func writeProbes(b *strings.Builder, t *Test) {
+	probes := probesOf(t)
+	if len(probes) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "      %8s  %8s  %8s  %8s  %8s  %8s  %8s  %s\n", "threads", "window", "sent", "err", "p50", "p99", "lag p99", "outcome")
+	for _, p := range probes {
+		fmt.Fprintf(b, "      %8s  %8s  %8s  %8s  %8s  %8s  %8s  %s\n", p.Threads, p.Window, p.Sent, p.Errors, p.P50, p.P99, p.Lag, p.Outcome)
+	}
+}
+
+// limitsOf names what the rows of a block are measured against, each once.
+func limitsOf(block []Test) (limits []string) {
+	for i := range block {
+		t := &block[i]
+		if t.Limit == nil {
+			continue
+		}
+		s := fmt.Sprintf("%s %s, by %s", figure(t.Limit.Value), t.Unit, t.Limit.Name)
+		if !slices.Contains(limits, s) {
+			limits = append(limits, s)
+		}
+	}
+	return limits
 }
 
 // joinCells lays out a line: text to the left, figures to the right.

@@ -85,7 +85,7 @@ func (t *threads) Spec() Spec {
 	s := Spec{
 		Name: "threads", Combo: o.Combo.Code, Label: label + ", one message a second each", Founding: founding,
 		Loop: LoopOpen, Processes: t.ends.processes(), Unit: "threads",
-		Conns: o.Threads, Size: t.ends.message.Size(), Servers: t.ends.pids(), ServerHere: t.ends.serverHere(),
+		Conns: o.Threads, Size: t.ends.message.Size(), Servers: t.ends.pids(), ServerHere: t.ends.serverHere(), Line: t.ends.line,
 		Params: map[string]any{"soap": t.ends.message.Version().String(), "arrival": "uniform"},
 		Runs:   1, NoCold: true, ErrorsAllowed: maxErrors, Limiter: t.limiter,
 		EverySecond: o.Threads > 0,
@@ -145,6 +145,9 @@ func (t *threads) conclude(m *Meter) {
 	}
 	if f.Unstable > 0 {
 		m.Judge(Valid, fmt.Sprintf("stable %d, unstable %d (%s)", f.Stable, f.Unstable, f.Why))
+	}
+	if f.Confirmed {
+		m.Judge(Valid, fmt.Sprintf("confirmed for %v", t.opt.Search.withDefaults().Confirm))
 	}
 	if f.Note != "" {
 		m.Judge(Valid, f.Note)

@@ -71,4 +71,34 @@ func Conclude(r *Results, code int) {
 	if len(parts) > 0 {
 		r.Verdict += ": " + strings.Join(parts, ", ")
 	}
+	r.Verdict += whyNot(r)
+}
+
+// namedRows is how many rows a verdict names that are not plainly valid.
+const namedRows = 3
+
+// whyNot names the worst rows and why they are not valid, in brackets.
+func whyNot(r *Results) string {
+	var why []string
+	for _, v := range []Verdict{Wrong, Invalid, Generator, Disturbed} {
+		for i := range r.Tests {
+			t := &r.Tests[i]
+			if t.Verdict != v {
+				continue
+			}
+			reason := rowName(t.Name, t.Combo)
+			if n := len(t.Reasons); n > 0 {
+				reason += ": " + t.Reasons[n-1] // that of the whole row, if it has one
+			}
+			why = append(why, reason)
+		}
+	}
+	if len(why) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(why) - namedRows; n > 0 {
+		why, more = why[:namedRows], fmt.Sprintf("; and %d more", n)
+	}
+	return " (" + strings.Join(why, "; ") + more + ")"
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -18,12 +20,15 @@ import (
 	"golang.org/x/term"
 
 	"soapway/bench"
+	"soapway/soapcodec"
 )
 
 // benchFlags are the flags that all tests have in common.
 type benchFlags struct {
 	quick, full          bool
 	target               string
+	size                 int
+	soap, via, conn      string
 	runs, maxRuns        int
 	ci, tolerance        string
 	warmup, duration     time.Duration
@@ -33,9 +38,11 @@ type benchFlags struct {
 	require              []string
 	csv, histograms      bool
 	noProgress, force    bool
-	founding             bool    // print the table of the founding measures
-	parsedCI, parsedSlip float64 // of ci and tolerance
-	clientCPUs           []int   // of pin
+	founding             bool              // print the table of the founding measures
+	parsedCI, parsedSlip float64           // of ci and tolerance
+	version              soapcodec.Version // of soap
+	extra                time.Duration     // what added runs may take in all; 0: no bound
+	clientCPUs           []int             // of pin
 	serverCPUs           []int
 	requirements         []*bench.Requirement
 }
@@ -43,6 +50,7 @@ type benchFlags struct {
 // A benchJob is a test as a command runs it.
 type benchJob struct {
 	name   string
+	uses   []string       // those of choosable that it heeds
 	limits bench.LimitSet // what is measured of the machine before
 	// build makes the rows. It is called once the limits are known.
 	build func(ctx context.Context, e *benchEnv) ([]bench.Scenario, error)
@@ -50,6 +58,10 @@ type benchJob struct {
 	// measured together.
 	measure func(ctx context.Context, e *benchEnv) ([]bench.Test, error)
 }
+
+// choosable are the flags that say what is measured, not how. A test that does not
+// heed one refuses it: its rows would not be what was asked for.
+var choosable = []string{"target", "size", "soap", "via", "conn"}
 
 // benchEnv is what a job is built of.
 type benchEnv struct {
@@ -81,8 +93,12 @@ believed (INVALID: noise, the generator, Little's law), 4: --require was not met
 	}
 	fl := cmd.PersistentFlags()
 	fl.BoolVar(&f.quick, "quick", false, "shorter: a first look")
-	fl.BoolVar(&f.full, "full", false, "longer: for the record")
+	fl.BoolVar(&f.full, "full", false, "for the record, which is the default")
 	fl.StringVar(&f.target, "target", "", "measure what answers at this `URL` in place of a gateway of our own")
+	fl.IntVar(&f.size, "size", bench.PingSize, "`octets` of a message")
+	fl.StringVar(&f.soap, "soap", "1.1", "`version` of SOAP")
+	fl.StringVar(&f.via, "via", "direct", "`way`: direct, gateway or both")
+	fl.StringVar(&f.conn, "conn", "per-thread", "`connections`: per-thread or fresh, one for each message")
 	fl.IntVar(&f.runs, "runs", 5, "how `often` each row is run")
 	fl.IntVar(&f.maxRuns, "max-runs", 10, "how `often` at most, while the runs disagree")
 	fl.StringVar(&f.ci, "ci", "2.5%", "95 % interval of the mean, as a `share` of it, that ends the adding of runs")
@@ -153,6 +169,9 @@ func (f *benchFlags) parse() (err error) {
 			return &usageError{"bench: " + n.flag + " must be more than 0", ""}
 		}
 	}
+	if err := f.parseMessage(); err != nil {
+		return err
+	}
 	if f.parsedCI, err = parseShare("--ci", f.ci); err != nil {
 		return err
 	}
@@ -170,6 +189,44 @@ func (f *benchFlags) parse() (err error) {
 		return &usageError{"bench: --hgrm needs --out", ""}
 	}
 	return f.parsePin()
+}
+
+// parseMessage checks what is sent, and how.
+func (f *benchFlags) parseMessage() (err error) {
+	if f.version, err = parseVersion(cmp.Or(f.soap, "1.1")); err != nil {
+		return &usageError{fmt.Sprintf("bench: --soap %.20q is not 1.1 or 1.2", f.soap), ""}
+	}
+	if !slices.Contains([]string{"", "direct", "gateway", "both"}, f.via) {
+		return &usageError{fmt.Sprintf("bench: --via %.20q is not direct, gateway or both", f.via), ""}
+	}
+	if !slices.Contains([]string{"", "per-thread", "fresh"}, f.conn) {
+		return &usageError{fmt.Sprintf("bench: --conn %.20q is not per-thread or fresh", f.conn), ""}
+	}
+	if f.target != "" && f.via != "" && f.via != "direct" {
+		return &usageError{"bench: --via and --target exclude each other", ""}
+	}
+	return nil
+}
+
+// heeded refuses what none of the jobs heeds.
+func heeded(cmd *cobra.Command, jobs []benchJob) error {
+	for _, name := range choosable {
+		if cmd.Flags().Changed(name) && !slices.ContainsFunc(jobs, func(j benchJob) bool { return slices.Contains(j.uses, name) }) {
+			return &usageError{fmt.Sprintf("bench %s: --%s means nothing here", cmd.Name(), name), ""}
+		}
+	}
+	return nil
+}
+
+// vias says of each row whether it goes straight, and whether through a gateway.
+func (f *benchFlags) vias() []bool {
+	switch f.via {
+	case "gateway":
+		return []bool{true}
+	case "both":
+		return []bool{false, true}
+	}
+	return []bool{false}
 }
 
 func (f *benchFlags) parsePin() (err error) {
@@ -224,7 +281,7 @@ func parseCPUs(list string) (cpus []int, err error) {
 // runBench carries out jobs and reports them. Its error is an exitCode, or what
 // went wrong inside.
 func (c *cli) runBench(cmd *cobra.Command, f *benchFlags, jobs ...benchJob) (err error) {
-	if err := f.parse(); err != nil {
+	if err := errors.Join(f.parse(), heeded(cmd, jobs)); err != nil {
 		return err
 	}
 	ctx, stop := untilStopped(cmd.Context())
@@ -299,7 +356,7 @@ func (c *cli) runJobs(ctx context.Context, f *benchFlags, lab *bench.Lab, r *ben
 	if f.quick {
 		runs = min(runs, quickRuns)
 	}
-	opt := bench.Options{Runs: runs, MaxRuns: f.maxRuns, CI: f.parsedCI, Others: lab.PIDs, Progress: c.benchProgress(f)}
+	opt := bench.Options{Runs: runs, MaxRuns: f.maxRuns, Extra: f.extra, CI: f.parsedCI, Others: lab.PIDs, Progress: c.benchProgress(f)}
 	var err error
 	if opt.Sampler, err = bench.NewSampler(); err != nil {
 		r.Notes = append(r.Notes, err.Error())
@@ -310,7 +367,11 @@ func (c *cli) runJobs(ctx context.Context, f *benchFlags, lab *bench.Lab, r *ben
 	}
 	r.Limits = e.limits
 	runner := bench.NewRunner(opt)
-	for _, j := range jobs {
+	began := time.Now()
+	for i, j := range jobs {
+		if len(jobs) > 1 {
+			opt.Progress.Say("%d/%d %s, after %v", i+1, len(jobs), j.name, time.Since(began).Round(time.Second))
+		}
 		if j.measure != nil {
 			tests, err := j.measure(ctx, e)
 			r.Tests = append(r.Tests, tests...)
@@ -414,10 +475,17 @@ func (c *cli) printBench(r *bench.Results, f *benchFlags) error {
 	case f.csv:
 		return bench.WriteCSV(c.stdout, r)
 	}
-	if err := bench.WriteTable(c.stdout, r, c.paint()); err != nil || !f.founding {
+	if err := bench.WriteTable(c.stdout, r, c.paint()); err != nil {
 		return err
 	}
-	_, err := fmt.Fprint(c.stdout, "\n", bench.FoundingTable(r))
+	var after strings.Builder
+	if f.out != "" {
+		fmt.Fprintf(&after, "results: %s\n", f.out)
+	}
+	if f.founding {
+		after.WriteString("\n" + bench.FoundingTable(r))
+	}
+	_, err := io.WriteString(c.stdout, after.String())
 	return err
 }
 

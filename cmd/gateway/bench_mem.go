@@ -15,7 +15,8 @@ func (c *cli) benchMem(f *benchFlags) *cobra.Command {
 		Use:   "mem",
 		Short: "what a gateway has in memory: idle, with connections, after a load",
 		Long: `Looks at a gateway of its own: idle, with idle connections over HTTP and framed TCP
-(per-conn is what each takes), after a load, and after a collection of garbage.
+(per-conn is what each takes), after a load, and after garbage was collected and what
+is free given back to the system.
 vsz is what is reserved: Go reserves far more than it uses, and none of it counts.`,
 		Args: c.benchArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -17,11 +17,10 @@ import (
 
 // pingFlags are the flags of ping.
 type pingFlags struct {
-	combos, soap, via, conn string
-	size                    int
-	ladder, nagle           bool
-	count, conns            string
-	faults                  bench.Faults
+	combos        string
+	ladder, nagle bool
+	count, conns  string
+	faults        bench.Faults
 }
 
 // ladderSizes are the sizes of --ladder; the last is the longest that a length of
@@ -58,10 +57,6 @@ and with it and what it takes (tax).`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&p.combos, "combo", "all", "`combinations`, such as hh,ff")
-	fl.StringVar(&p.soap, "soap", "1.1", "`version` of SOAP")
-	fl.StringVar(&p.via, "via", "direct", "`way`: direct, gateway or both")
-	fl.StringVar(&p.conn, "conn", "per-thread", "`connections`: per-thread or fresh, one for each message")
-	fl.IntVar(&p.size, "size", bench.PingSize, "`octets` of a message")
 	fl.BoolVar(&p.ladder, "ladder", false, "sizes of 225 octets, 1.5, 8, 32 and 64 KiB less one octet")
 	fl.StringVar(&p.count, "count", "1000", "`messages` of a run, several as 10,100,1000")
 	fl.StringVar(&p.conns, "conns", "1", "`connections` at once, several as 1,32; --count is for all together")
@@ -73,7 +68,10 @@ and with it and what it takes (tax).`,
 
 // pingJob makes sense of the flags of ping.
 func (c *cli) pingJob(f *benchFlags, p *pingFlags) (benchJob, error) {
-	j := benchJob{name: "ping", limits: bench.LimitSet{Floor: true}}
+	j := benchJob{name: "ping", uses: choosable, limits: bench.LimitSet{Floor: true}}
+	if err := f.parseMessage(); err != nil {
+		return j, err
+	}
 	remote, err := f.remote(&p.combos)
 	if err != nil {
 		return j, err
@@ -81,10 +79,6 @@ func (c *cli) pingJob(f *benchFlags, p *pingFlags) (benchJob, error) {
 	combos, err := chooseCombos(p.combos)
 	if err != nil {
 		return j, err
-	}
-	version, err := parseVersion(p.soap)
-	if err != nil {
-		return j, &usageError{fmt.Sprintf("bench: --soap %.20q is not 1.1 or 1.2", p.soap), ""}
 	}
 	counts, err := parseCounts("--count", p.count)
 	if err != nil {
@@ -94,25 +88,13 @@ func (c *cli) pingJob(f *benchFlags, p *pingFlags) (benchJob, error) {
 	if err != nil {
 		return j, err
 	}
-	if !slices.Contains([]string{"direct", "gateway", "both"}, p.via) {
-		return j, &usageError{fmt.Sprintf("bench: --via %.20q is not direct, gateway or both", p.via), ""}
-	}
-	if p.conn != "per-thread" && p.conn != "fresh" {
-		return j, &usageError{fmt.Sprintf("bench: --conn %.20q is not per-thread or fresh", p.conn), ""}
-	}
-	if remote != nil && p.via != "direct" {
-		return j, &usageError{"bench: --via and --target exclude each other", ""}
-	}
-	sizes := []int{p.size}
+	sizes := []int{f.size}
 	if p.ladder {
 		sizes = ladderSizes
 	}
 	for _, size := range sizes {
-		if _, err := bench.NewPing(version, size); err != nil {
-			return j, &usageError{err.Error(), ""}
-		}
-		if most := int(frame.MaxPayload(2)); size > most && hasFramed(combos) && (remote == nil || remote.Width == 2) {
-			return j, &usageError{fmt.Sprintf("bench: a framed message has at most %d octets, not %d", most, size), "leave ff out with --combo"}
+		if err := f.fits(size, combos, remote); err != nil {
+			return j, err
 		}
 	}
 	j.build = func(_ context.Context, e *benchEnv) (rows []bench.Scenario, err error) {
@@ -122,16 +104,16 @@ func (c *cli) pingJob(f *benchFlags, p *pingFlags) (benchJob, error) {
 					for _, n := range conns {
 						o := bench.PingOptions{
 							EchoOptions: bench.EchoOptions{
-								Lab: e.lab, Product: dialProduct, Combo: combo, Version: version, Size: size,
+								Lab: e.lab, Product: dialProduct, Combo: combo, Version: f.version, Size: size,
 								Nagle: p.nagle, Faults: p.faults, Remote: remote, RemoteName: f.target,
 							},
-							Count: count, Duration: f.duration, Warmup: f.warmup, Callers: n, Fresh: p.conn == "fresh", Limits: e.limits,
+							Count: count, Duration: f.duration, Warmup: f.warmup, Callers: n, Fresh: f.conn == "fresh", Limits: e.limits,
 							Suffix: suffix(len(sizes) > 1, "/", size) + suffix(len(counts) > 1, "/", count) + suffix(len(conns) > 1, "/c", n),
 						}
 						if p.nagle {
 							o.Count = min(o.Count, 50) // of 40 ms each
 						}
-						rows = append(rows, pingRows(o, p.via)...)
+						rows = append(rows, pingRows(o, f.vias())...)
 					}
 				}
 			}
@@ -142,16 +124,26 @@ func (c *cli) pingJob(f *benchFlags, p *pingFlags) (benchJob, error) {
 }
 
 // pingRows are the rows without and with a gateway in between.
-func pingRows(o bench.PingOptions, via string) (rows []bench.Scenario) {
-	if via != "gateway" {
-		rows = append(rows, bench.NewPings(o))
-	}
-	if via != "direct" {
-		o.Via = true
-		o.Suffix += "+gw"
-		rows = append(rows, bench.NewPings(o))
+func pingRows(o bench.PingOptions, vias []bool) (rows []bench.Scenario) {
+	for _, via := range vias {
+		row := o
+		if row.Via = via; via {
+			row.Suffix += "+gw"
+		}
+		rows = append(rows, bench.NewPings(row))
 	}
 	return rows
+}
+
+// fits refuses a message that cannot be made, or not sent by one of combos.
+func (f *benchFlags) fits(size int, combos []bench.Combo, remote *bench.Target) error {
+	if _, err := bench.NewPing(f.version, size); err != nil {
+		return &usageError{err.Error(), ""}
+	}
+	if most := int(frame.MaxPayload(2)); size > most && hasFramed(combos) && (remote == nil || remote.Width == 2) {
+		return &usageError{fmt.Sprintf("bench: a framed message has at most %d octets, not %d", most, size), "leave ff out with --combo"}
+	}
+	return nil
 }
 
 func hasFramed(combos []bench.Combo) bool {

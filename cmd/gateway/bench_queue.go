@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,7 +17,8 @@ import (
 // benchQueueFlags are the flags of queue.
 type benchQueueFlags struct {
 	durability, senders string
-	size, backlog       int
+	backlog             int
+	window              time.Duration // of a run; 0: as usual
 	drill, only         bool
 }
 
@@ -45,7 +47,6 @@ reordered. --drill-only does nothing else. A strict store needs a disk: name a f
 	fl := cmd.Flags()
 	fl.StringVar(&p.durability, "durability", "both", "`mode`: strict, relaxed or both")
 	fl.StringVar(&p.senders, "senders", "1,64,512", "`numbers` of senders")
-	fl.IntVar(&p.size, "size", 225, "`octets` of a message")
 	fl.IntVar(&p.backlog, "backlog", 10_000, "`messages` that are accepted while the backend is down")
 	fl.BoolVar(&p.drill, "drill", false, "break what can break, and count what became of each message")
 	fl.BoolVar(&p.only, "drill-only", false, "the drill and nothing else")
@@ -54,7 +55,7 @@ reordered. --drill-only does nothing else. A strict store needs a disk: name a f
 
 // queueJob makes sense of the flags of queue.
 func (c *cli) queueJob(f *benchFlags, p *benchQueueFlags) (benchJob, error) {
-	j := benchJob{name: "queue", limits: bench.LimitSet{Sync: true}}
+	j := benchJob{name: "queue", uses: []string{"size"}, limits: bench.LimitSet{Sync: true}}
 	modes := []string{bench.QueueStrict, bench.QueueRelaxed}
 	if p.durability != "both" {
 		if !slices.Contains(modes, p.durability) {
@@ -70,11 +71,11 @@ func (c *cli) queueJob(f *benchFlags, p *benchQueueFlags) (benchJob, error) {
 		}
 		senders = append(senders, n)
 	}
-	if p.size < 1 || p.size > 1<<20 || p.backlog < 1 || p.backlog > 10_000_000 {
+	if f.size < 1 || f.size > 1<<20 || p.backlog < 1 || p.backlog > 10_000_000 {
 		return j, &usageError{"bench queue: --size is 1 to 1048576, --backlog 1 to 10000000", ""}
 	}
 	j.build = func(_ context.Context, e *benchEnv) (rows []bench.Scenario, err error) {
-		o := bench.QueueOptions{Size: p.size, Window: f.duration, Backlog: p.backlog, Limits: e.limits}
+		o := bench.QueueOptions{Size: f.size, Window: cmp.Or(f.duration, p.window), Backlog: p.backlog, Limits: e.limits}
 		times := 3
 		if f.quick {
 			times = 1

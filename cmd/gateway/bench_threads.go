@@ -12,11 +12,11 @@ import (
 
 // threadsFlags are the flags of threads.
 type threadsFlags struct {
-	combos, arrival, via string
-	threads, size        int
-	findMax              bool
-	lag                  time.Duration
-	faults               bench.Faults
+	combos, arrival string
+	threads, first  int
+	findMax         bool
+	lag             time.Duration
+	faults          bench.Faults
 }
 
 func (c *cli) benchThreads(f *benchFlags) *cobra.Command {
@@ -46,8 +46,6 @@ minutes, --quick one and a half.`,
 	fl.IntVar(&t.threads, "threads", 0, "`number` of threads")
 	fl.BoolVar(&t.findMax, "find-max", false, "look for the highest number that is stable")
 	fl.StringVar(&t.arrival, "arrival", "uniform", "when in its second a thread sends: `uniform` or random")
-	fl.StringVar(&t.via, "via", "direct", "`way`: direct or gateway")
-	fl.IntVar(&t.size, "size", bench.PingSize, "`octets` of a message")
 	fl.DurationVar(&t.lag, "lag-limit", 250*time.Millisecond, "p99 that a stable number keeps")
 	faultFlags(fl, &t.faults)
 	hideFaultFlags(fl)
@@ -56,7 +54,10 @@ minutes, --quick one and a half.`,
 
 // threadsJob makes sense of the flags of threads.
 func (c *cli) threadsJob(f *benchFlags, t *threadsFlags) (benchJob, error) {
-	j := benchJob{name: "threads"}
+	j := benchJob{name: "threads", uses: []string{"target", "size", "soap", "via"}}
+	if err := f.parseMessage(); err != nil {
+		return j, err
+	}
 	switch {
 	case t.threads < 0 || t.lag <= 0:
 		return j, &usageError{"bench: --threads and --lag-limit must be more than 0", ""}
@@ -64,8 +65,6 @@ func (c *cli) threadsJob(f *benchFlags, t *threadsFlags) (benchJob, error) {
 		return j, &usageError{"bench: --threads and --find-max contradict each other", ""}
 	case t.arrival != "uniform" && t.arrival != "random" && t.arrival != "poisson":
 		return j, &usageError{fmt.Sprintf("bench: --arrival %.20q is not uniform or random", t.arrival), ""}
-	case t.via != "direct" && t.via != "gateway":
-		return j, &usageError{fmt.Sprintf("bench: --via %.20q is not direct or gateway", t.via), ""}
 	}
 	remote, err := f.remote(&t.combos)
 	if err != nil {
@@ -78,19 +77,24 @@ func (c *cli) threadsJob(f *benchFlags, t *threadsFlags) (benchJob, error) {
 	if err != nil {
 		return j, err
 	}
-	search := bench.SearchOptions{Lag: t.lag, Warmup: f.warmup, Window: f.duration}
+	if err := f.fits(f.size, combos, remote); err != nil {
+		return j, err
+	}
+	search := bench.SearchOptions{First: t.first, Lag: t.lag, Warmup: f.warmup, Window: f.duration}
 	if f.quick {
 		search = quickSearch(t.lag)
 	}
 	j.build = func(_ context.Context, e *benchEnv) (rows []bench.Scenario, err error) {
 		for _, combo := range combos {
-			rows = append(rows, bench.NewThreads(bench.ThreadsOptions{
-				EchoOptions: bench.EchoOptions{
-					Lab: e.lab, Product: dialProduct, Combo: combo, Size: t.size, Via: t.via == "gateway",
-					Faults: t.faults, Remote: remote, RemoteName: f.target,
-				},
-				Threads: t.threads, Search: search, Warmup: f.warmup, Duration: f.duration, Poisson: t.arrival != "uniform",
-			}))
+			for _, via := range f.vias() {
+				rows = append(rows, bench.NewThreads(bench.ThreadsOptions{
+					EchoOptions: bench.EchoOptions{
+						Lab: e.lab, Product: dialProduct, Combo: combo, Version: f.version, Size: f.size, Via: via,
+						Faults: t.faults, Remote: remote, RemoteName: f.target,
+					},
+					Threads: t.threads, Search: search, Warmup: f.warmup, Duration: f.duration, Poisson: t.arrival != "uniform",
+				}))
+			}
 		}
 		return rows, nil
 	}

@@ -29,7 +29,7 @@ after the other: the founding measurement of the web server, without any SOAP.`,
 }
 
 func (c *cli) webJob(f *benchFlags, count string) (benchJob, error) {
-	j := benchJob{name: "web", limits: bench.LimitSet{Floor: true}}
+	j := benchJob{name: "web", uses: []string{"target", "conn"}, limits: bench.LimitSet{Floor: true}}
 	counts, err := parseCounts("--count", count)
 	if err != nil {
 		return j, err
@@ -53,6 +53,7 @@ func (c *cli) webJob(f *benchFlags, count string) (benchJob, error) {
 		for _, n := range counts {
 			rows = append(rows, bench.NewPings(bench.PingOptions{
 				EchoOptions: bench.EchoOptions{Lab: e.lab, Combo: combos[0], Page: true, Remote: remote, RemoteName: f.target},
+				Fresh:       f.conn == "fresh",
 				Count:       n, Duration: f.duration, Warmup: f.warmup, Limits: e.limits, Suffix: suffix(len(counts) > 1, "", n),
 			}))
 		}

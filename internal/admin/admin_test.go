@@ -45,6 +45,7 @@ func TestPaths(t *testing.T) {
 		{"no metrics", Options{}, "GET", "/metrics", "127.0.0.1:8081", "", 404, `"status":404`},
 		{"profiles", plain, "GET", "/debug/pprof/", "127.0.0.1:8081", "", 200, "goroutine"},
 		{"one profile", plain, "GET", "/debug/pprof/goroutine?debug=1", "127.0.0.1:8081", "", 200, "goroutine profile"},
+		{"memory given back", plain, "GET", "/debug/pprof/heap?free=1&debug=1", "127.0.0.1:8081", "", 200, "heap profile"},
 		{"profiles without slash", plain, "GET", "/debug/pprof", "127.0.0.1:8081", "", 301, ""},
 		{"arguments are not shown", plain, "GET", "/debug/pprof/cmdline", "127.0.0.1:8081", "", 404, ""},
 		{"endless profile", plain, "GET", "/debug/pprof/profile?seconds=86400", "127.0.0.1:8081", "", 400, "at most 300"},

@@ -8,7 +8,7 @@
 //	/healthz      the process answers: 200 "ok"
 //	/readyz       200 "ready", or 503 with the reasons, a line each
 //	/metrics      Prometheus exposition
-//	/debug/pprof  profiles of the Go runtime
+//	/debug/pprof  profiles of the Go runtime; heap?free=1 gives free memory back to the system first
 //	/api/v1       the API: how the gateway is, what is stored, and what can be done
 //
 // All but the API's changes are GET and HEAD. Errors are problem documents

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/pprof"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +26,8 @@ func (s *Server) routes() http.Handler {
 		mux.Handle("GET /metrics", s.opt.Metrics)
 	}
 	mux.HandleFunc("GET /debug/pprof/", lasting(0, pprof.Index)) // with ?seconds= a profile of the difference
-	mux.HandleFunc("GET /debug/pprof/cmdline", notHere)          // arguments may hold secrets
+	mux.HandleFunc("GET /debug/pprof/heap", lasting(0, freeing(pprof.Index)))
+	mux.HandleFunc("GET /debug/pprof/cmdline", notHere) // arguments may hold secrets
 	mux.HandleFunc("GET /debug/pprof/profile", lasting(30*time.Second, pprof.Profile))
 	mux.HandleFunc("GET /debug/pprof/trace", lasting(time.Second, pprof.Trace))
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
@@ -83,6 +85,17 @@ func lasting(usual time.Duration, h http.HandlerFunc) http.HandlerFunc {
 		c := http.NewResponseController(w)
 		_ = c.SetReadDeadline(time.Now().Add(d + replyTimeout))
 		_ = c.SetWriteDeadline(time.Now().Add(d + replyTimeout))
+		h(w, r)
+	}
+}
+
+// freeing gives a profile after garbage was collected and what is free was given
+// back to the system, when ?free= asks for that: what is resident is then in use.
+func freeing(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if free, _ := strconv.ParseBool(r.FormValue("free")); free {
+			debug.FreeOSMemory()
+		}
 		h(w, r)
 	}
 }
