@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"testing"
@@ -100,13 +101,35 @@ func median(v []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// compare lets both sides take turns and says how far apart they are.
+// apart are the commands that keep a server on the first processor and clients on
+// the others, so that it is the server that limits and not the processor which both
+// share; empty where that is not possible.
+func apart() (server, client []string) {
+	taskset, err := exec.LookPath("taskset")
+	if n := runtime.NumCPU(); err == nil && n > 1 {
+		return []string{taskset, "-c", "0"}, []string{taskset, "-c", fmt.Sprintf("1-%d", n-1)}
+	}
+	return nil, nil
+}
+
+// command puts what keeps a program on some processors in front of it.
+func command(on []string, name string, args ...string) (string, []string) {
+	all := slices.Concat(on, []string{name}, args)
+	return all[0], all[1:]
+}
+
+// compare lets both sides take turns, each first in every other turn, and says how
+// far apart they are.
 func compare(t *testing.T, what, unit string, within float64, ours, theirs func() float64) {
 	t.Helper()
 	_, n := plan()
 	var a, b []float64
-	for range n {
-		a, b = append(a, ours()), append(b, theirs())
+	for i := range n {
+		if i%2 == 0 {
+			a, b = append(a, ours()), append(b, theirs())
+		} else {
+			b, a = append(b, theirs()), append(a, ours())
+		}
 	}
 	ratio := median(a) / median(b)
 	t.Logf("%s: ours %.0f %s, theirs %.0f %s, ratio %.3f", what, median(a), unit, median(b), unit, ratio)
@@ -121,8 +144,19 @@ func compare(t *testing.T, what, unit string, within float64, ours, theirs func(
 	}
 }
 
-// TestVersusWrk: the raw HTTP client finds the rate that wrk finds.
+// TestVersusWrk: the raw HTTP client finds the rate that wrk finds, with server and
+// clients on processors of their own.
 func TestVersusWrk(t *testing.T) {
+	onServer, onClient := apart()
+	versusWrk(t, "processors of their own", onServer, onClient)
+}
+
+// TestVersusWrkShared: the same where both share all processors, so that a client
+// which costs more leaves less to the server.
+func TestVersusWrkShared(t *testing.T) { versusWrk(t, "shared processors", nil, nil) }
+
+func versusWrk(t *testing.T, how string, onServer, onClient []string) {
+	t.Helper()
 	wrk, bin := need(t, "wrk"), binary(t)
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -136,7 +170,8 @@ func TestVersusWrk(t *testing.T) {
 	var ready struct {
 		Listeners []struct{ Address string }
 	}
-	if err := json.Unmarshal(server(t, dir, bin, "serve", "-c", "gateway.yaml", "--json"), &ready); err != nil || len(ready.Listeners) != 1 {
+	name, args := command(onServer, bin, "serve", "-c", "gateway.yaml", "--json")
+	if err := json.Unmarshal(server(t, dir, name, args...), &ready); err != nil || len(ready.Listeners) != 1 {
 		t.Fatalf("ready line: %v, %+v", err, ready)
 	}
 	url := "http://" + ready.Listeners[0].Address + "/echo"
@@ -150,7 +185,7 @@ wrk.body = head .. string.rep("a", 225 - #head - #tail) .. tail
 `)
 	length, _ := plan()
 	perSecond := regexp.MustCompile(`Requests/sec: +([0-9.]+)`)
-	compare(t, fmt.Sprintf("raw HTTP client, %d connections : wrk", conns), "/s", 0.15,
+	compare(t, fmt.Sprintf("raw HTTP client, %d connections, %s : wrk", conns, how), "/s", 0.15,
 		func() float64 {
 			var r struct {
 				Tests []struct {
@@ -160,15 +195,17 @@ wrk.body = head .. string.rep("a", 225 - #head - #tail) .. tail
 					}
 				}
 			}
-			out := run(t, length, bin, "bench", "ping", "--combo", "rh", "--target", url, "--conns", strconv.Itoa(conns),
+			name, args := command(onClient, bin, "bench", "ping", "--combo", "rh", "--target", url, "--conns", strconv.Itoa(conns),
 				"--runs", "1", "--max-runs", "1", "--duration", length.String(), "--json", "--no-progress")
+			out := run(t, length, name, args...)
 			if err := json.Unmarshal(out, &r); err != nil || len(r.Tests) != 1 || r.Tests[0].Summary.Errors > 0 {
 				t.Fatalf("bench ping: %v\n%s", err, out)
 			}
 			return r.Tests[0].Summary.Mean
 		},
 		func() float64 {
-			out := run(t, length, wrk, "-t1", "-c"+strconv.Itoa(conns), fmt.Sprintf("-d%.0fs", length.Seconds()), "-s", script, url)
+			name, args := command(onClient, wrk, "-t1", "-c"+strconv.Itoa(conns), fmt.Sprintf("-d%.0fs", length.Seconds()), "-s", script, url)
+			out := run(t, length, name, args...)
 			m := perSecond.FindSubmatch(out)
 			if m == nil || regexp.MustCompile(`Non-2xx|Socket errors`).Match(out) {
 				t.Fatalf("wrk:\n%s", out)
