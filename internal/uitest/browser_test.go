@@ -1,8 +1,11 @@
 package uitest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"image"
+	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -194,14 +197,48 @@ func (b *browser) looks(name string) {
 	}
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	if err == nil {
 		err = os.MkdirAll(*pictures, 0o755)
 	}
 	if err == nil {
-		err = os.WriteFile(filepath.Join(*pictures, name+".png"), png, 0o644)
+		err = os.WriteFile(filepath.Join(*pictures, name+".png"), picture, 0o644)
 	}
 	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// looksAt takes a picture of one element, which is inside the window.
+func (b *browser) looksAt(selector, name string) {
+	b.t.Helper()
+	b.looks(name)
+	if *pictures == "" {
+		return
+	}
+	file := filepath.Join(*pictures, name+".png")
+	f, err := os.Open(file)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	whole, err := png.Decode(f)
+	_ = f.Close()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	box := value[[4]float64](b, fmt.Sprintf(`((r) => [r.left - 8, r.top - 8, r.right + 8, r.bottom + 8])(document.querySelector(%q).getBoundingClientRect())`, selector))
+	part := image.Rect(int(box[0]), int(box[1]), int(box[2]), int(box[3])).Intersect(whole.Bounds())
+	cut, ok := whole.(interface {
+		SubImage(r image.Rectangle) image.Image
+	})
+	var out bytes.Buffer
+	if !ok || part.Empty() {
+		b.t.Fatalf("%s: nothing to see at %v", selector, part)
+	}
+	if err := png.Encode(&out, cut.SubImage(part)); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -1,15 +1,63 @@
 package uitest
 
 import (
-	"bytes"
+	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
 	"soapway/bench"
 )
+
+var results = flag.String("results", "", "`file` with results of gateway bench, for pictures of its report")
+
+// TestBenchReportPictures takes pictures of a report: of the page as a whole, and of
+// each chart. go test ./internal/uitest -run BenchReportPictures -results results.json -pictures DIR
+func TestBenchReportPictures(t *testing.T) {
+	if *results == "" || *pictures == "" {
+		t.Skip("no -results or no -pictures")
+	}
+	f, err := os.Open(*results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := bench.ReadJSON(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := writeReport(t, r)
+	b := open(t, own)
+	for _, wide := range []int64{420, 1120} {
+		for shade, dark := range map[string]bool{"light": false, "dark": true} {
+			b.dark(dark)
+			b.do(chromedp.EmulateViewport(wide, 900), chromedp.Navigate(own+"/report.html"))
+			b.sees("What this gateway does on this machine")
+			b.do(chromedp.EmulateViewport(wide, value[int64](b, "document.documentElement.scrollHeight")))
+			name := fmt.Sprintf("report-%s-%d", shade, wide)
+			b.looks(name)
+			for _, id := range value[[]string](b, `["header", ...[...document.querySelectorAll("section")].map((s) => "#" + s.id)]`) {
+				b.looksAt(id, name+"-"+strings.TrimPrefix(id, "#"))
+			}
+		}
+	}
+	b.forget("data:,")
+}
+
+// writeReport writes the report of results into a folder, and returns that as a
+// browser names it.
+func writeReport(t *testing.T, r *bench.Results) (own string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := bench.WriteFile(filepath.Join(dir, "report.html"), r, bench.WriteHTML, false); err != nil {
+		t.Fatal(err)
+	}
+	return "file://" + dir
+}
 
 // TestBenchReport opens a report of the self-test as a file: it asks nobody for
 // anything, leaves nothing in the console, shows the charts that fit the window, and
@@ -36,15 +84,7 @@ func TestBenchReport(t *testing.T) {
 			row("net", "raw", "Mbit/s", nil, 899.7),
 		},
 	}
-	var page bytes.Buffer
-	if err := bench.WriteHTML(&page, r); err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "report.html"), page.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	own := "file://" + dir
+	own := writeReport(t, r)
 	b := open(t, own)
 	b.do(chromedp.Navigate(own + "/report.html"))
 	b.sees("What this gateway does on this machine")
