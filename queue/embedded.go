@@ -170,6 +170,9 @@ func OpenEmbedded(o StoreOptions) (_ *Embedded, err error) {
 	if disk == nil {
 		conf.SyncAlways, conf.SyncInterval = o.Durability == Strict, idleSync
 	}
+	if o.serve != nil {
+		o.serve(conf)
+	}
 	if s.js, err = startServer(conf, o.Keys, o.Log, s.fail); err != nil {
 		return nil, err
 	}

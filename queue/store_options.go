@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"path/filepath"
 	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // The durabilities of a store.
@@ -61,6 +63,8 @@ type StoreOptions struct {
 	scrubEvery time.Duration
 	// free lets a test say how much room the filesystem has.
 	free func(dir string) (int64, error)
+	// serve lets a test give the embedded server what no configuration gives it.
+	serve func(*server.Options)
 }
 
 // A StoreObserver is told what happens in a store. Its methods are called from

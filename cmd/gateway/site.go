@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"soapway/config"
+	"soapway/internal/admin"
 	"soapway/internal/durable"
 	"soapway/internal/enrol"
 )
@@ -99,6 +101,23 @@ func (f *siteFile) add(c *cli, list string, item, missing []string) error {
 	}
 	f.data, f.cfg = data, cfg
 	return nil
+}
+
+// note writes what a command has done into the audit file of the configuration, if
+// there is one. That it cannot keeps nothing from being done, as in a gateway.
+func (f *siteFile) note(c *cli, action string, what map[string]any) {
+	if f.cfg.Admin.Audit == "" {
+		return
+	}
+	audit, err := admin.OpenAudit(string(f.cfg.Admin.Audit), slog.New(slog.NewTextHandler(c.stderr, nil)))
+	if err != nil {
+		c.say("the audit file cannot be written: %v", err)
+		return
+	}
+	audit.Note(admin.Note{Action: action, Result: "done", Client: "local", What: what})
+	if err := audit.Close(); err != nil {
+		c.say("the audit file cannot be written: %v", err)
+	}
 }
 
 // replaceFile gives a file other content and keeps its mode, and the link that leads
@@ -200,6 +219,7 @@ func (c *cli) runSiteInvite(name string, in *siteInvite) error {
 		return &problem{err, ""}
 	}
 	until := time.Now().Add(in.life).Truncate(time.Second)
+	f.note(c, "site-invite", map[string]any{"site": name, "token": t.Mark(), "until": until.UTC(), "routes": in.routes})
 	if c.json {
 		return c.printJSON(&madeInvite{name, t.Reveal(), until.UTC(), urls})
 	}
@@ -277,6 +297,7 @@ func (c *cli) siteRevokeCommand() *cobra.Command {
 			if certificates+invites == 0 {
 				return &problem{fmt.Errorf("%.60q has no certificate and no invitation that counts", args[0]), "see gateway site ls"}
 			}
+			f.note(c, "site-revoke", map[string]any{"site": args[0], "certificates": certificates, "invitations": invites})
 			if c.json {
 				return c.printJSON(map[string]int{"certificates": certificates, "invitations": invites})
 			}

@@ -134,7 +134,7 @@ func (s *Server) refused(r *http.Request, e *refusal) {
 	}
 	s.opt.Log.Warn("admin request refused", "problem", e.kind.name, "method", r.Method, "path", short(r.URL.Path), "client", r.RemoteAddr, "why", e.detail)
 	s.opt.Audit.write(&auditLine{
-		Action: "request", Result: "refused", Client: r.RemoteAddr, Agent: agent(r), Error: e.kind.name, Missed: missed,
+		Action: "request", Result: resultRefused, Client: r.RemoteAddr, Agent: agent(r), Error: e.kind.name, Missed: missed,
 		What: map[string]any{"method": r.Method, "path": short(r.URL.Path)},
 	})
 	s.opt.Events.Publish(Event{Kind: EventRefused, Text: e.kind.name + ": " + r.Method + " " + short(r.URL.Path) + " from " + r.RemoteAddr})

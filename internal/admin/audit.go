@@ -16,7 +16,7 @@ import (
 
 // An Audit is the file that has a line of JSON for each change that somebody has
 // made through the API, or was refused: who, what, when, and what it was like
-// before and after. Secrets and contents of messages are never in it. Each line is
+// before and after; and one for what other sites were refused or given. Secrets and contents of messages are never in it. Each line is
 // on the disk before its change is answered. Who moves the file away, to rotate it,
 // finds the next line in a new one.
 //
@@ -26,9 +26,41 @@ type Audit struct {
 	path string
 	log  *slog.Logger
 
+	refusals refusals // of [Audit.Note]
+
 	mu   sync.Mutex
 	file *os.File // guarded by mu; nil once closed
 }
+
+// A Note is a line about what has not come through the API: another site that was
+// refused, an invitation that was made.
+type Note struct {
+	Action string // such as site-invite
+	Result string // done, failed or refused
+	Client string // an address, or local
+	What   map[string]any
+	Error  string // why not, one line
+}
+
+// Note writes a line. Of those that were refused a hundred are written at once, then
+// one each second, and the next has the number of those left out: strangers must not
+// fill the disk. a may be nil.
+func (a *Audit) Note(n Note) {
+	if a == nil {
+		return
+	}
+	l := &auditLine{Action: n.Action, Result: n.Result, Client: n.Client, What: n.What, Error: short(n.Error)}
+	if n.Result == resultRefused {
+		var ok bool
+		if l.Missed, ok = a.refusals.note(); !ok {
+			return
+		}
+	}
+	a.write(l)
+}
+
+// resultRefused is the result of what somebody was not let do.
+const resultRefused = "refused"
 
 // OpenAudit opens a file for lines to be added, or makes it, readable by its owner
 // alone.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -110,12 +111,21 @@ func (a *App) conditions() (list []alert.Condition, sure bool) {
 			add("link-lag", l.Link, float64(l.Waiting), "%d messages wait for site %s", l.Waiting, l.Link)
 		}
 	}
+	for _, l := range a.sites.hub.States() {
+		if l.Lost > 0 && time.Since(l.LostAt) < alarmDamage {
+			add("link-lost", l.Name, float64(l.Lost), "site %s lacks %d messages that it had answered for", l.Name, l.Lost)
+		}
+	}
 	for _, c := range a.certificates() {
+		what := "listener " + c.Listener
+		if link, ok := strings.CutPrefix(c.Listener, linkCertificate); ok {
+			what = "the link to " + link
+		}
 		switch left := time.Until(c.Until); {
 		case c.Until.IsZero():
-			add("certificate-expiry", c.Listener, 0, "listener %s has no certificate", c.Listener)
+			add("certificate-expiry", c.Listener, 0, "%s has no certificate", what)
 		case left < alarmExpiry:
-			add("certificate-expiry", c.Listener, left.Seconds(), "the certificate of listener %s expires on %s", c.Listener, c.Until.UTC().Format(time.DateOnly))
+			add("certificate-expiry", c.Listener, left.Seconds(), "the certificate of %s expires on %s", what, c.Until.UTC().Format(time.DateOnly))
 		}
 	}
 	for _, why := range p.degraded() {

@@ -232,6 +232,7 @@ func (a *App) bindAdmin(cfg *config.Config) config.Problems {
 		return config.Problems{addressProblem(cfg, "admin.address", err)}
 	}
 	a.audit = audit
+	a.sites.audit.Store(audit)
 	a.admin = admin.New(ln, admin.Options{
 		Token:    cfg.Admin.Token.Reveal(),
 		Ready:    a.unready,

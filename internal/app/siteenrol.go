@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -73,8 +72,9 @@ func (e *enrolment) issuedTo(c *guard.Certificate) (string, error) {
 	return site, err
 }
 
-// serve answers a request to join, or to renew a certificate.
-func (e *enrolment) serve(log *slog.Logger, ex *proxy.Exchange, path string) *proxy.Reply {
+// enrol answers a request to join, or to renew a certificate.
+func (s *sites) enrol(e *enrolment, ex *proxy.Exchange, path string) *proxy.Reply {
+	log := s.log
 	switch {
 	case ex.Method != http.MethodPost:
 		r := plainReply(http.StatusMethodNotAllowed, "this is for gateway site join")
@@ -102,6 +102,7 @@ func (e *enrolment) serve(log *slog.Logger, ex *proxy.Exchange, path string) *pr
 	} else {
 		a, err = hub.Renew(nil, ex.Body)
 	}
+	s.enrolled(ex, path, a.Site, err)
 	switch {
 	case err != nil:
 		log.Warn("a site gets no certificate", "request", path, "client", ex.Client, "certificate", subjectOf(ex.Certificate), "err", err)

@@ -77,7 +77,10 @@ func (p peers) of(c *guard.Certificate, issued string) (relay.Peer, bool) {
 	return relay.Peer{}, false
 }
 
-var errNoPeer = errors.New("the certificate belongs to no site that is accepted")
+var (
+	errNoPeer  = errors.New("the certificate belongs to no site that is accepted")
+	errExpired = errors.New("the certificate has expired")
+)
 
 // Serve implements [proxy.Server].
 func (m siteMount) Serve(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
@@ -87,7 +90,7 @@ func (m siteMount) Serve(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 	path, _, _ := strings.Cut(ex.Target, "?")
 	hub := m.sites.enrolment.Load()
 	if hub != nil && (path == enrol.JoinPath || path == enrol.RenewPath) {
-		return hub.serve(m.sites.log, ex, path)
+		return m.sites.enrol(hub, ex, path)
 	}
 	peers := m.peers.Load()
 	if peers == nil || len(*peers) == 0 {
@@ -104,8 +107,12 @@ func (m siteMount) Serve(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 			err = errNoPeer
 		}
 	}
+	if !ok && ex.Certificate != nil && time.Now().After(ex.Certificate.Leaf().NotAfter) {
+		err = errExpired // over a connection that was open before
+	}
 	if !ok {
 		m.sites.log.Warn("a site is refused", "client", ex.Client, "certificate", subjectOf(ex.Certificate), "err", err)
+		m.sites.turnedAway(ex, err)
 		return plainReply(http.StatusForbidden, err.Error())
 	}
 	if ex.Waits != nil { // for the disk, or for something to fetch

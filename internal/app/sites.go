@@ -16,8 +16,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"soapway/config"
+	"soapway/internal/admin"
 	"soapway/internal/field"
 	"soapway/proxy"
 	"soapway/queue"
@@ -34,6 +36,7 @@ type sites struct {
 	hub     *relay.Hub
 
 	enrolment atomic.Pointer[enrolment] // nil: this site invites nobody
+	audit     atomic.Pointer[admin.Audit]
 
 	mu    sync.Mutex
 	known map[string]linkTLS // by the name of the link
@@ -42,15 +45,16 @@ type sites struct {
 
 // linkTLS is the TLS of a link and the content of the files that it was made of.
 type linkTLS struct {
-	files [sha256.Size]byte
-	tls   *tls.Config
+	files   [sha256.Size]byte
+	tls     *tls.Config
+	expires time.Time // of the certificate that it shows; zero for none
 }
 
 var _ relay.Home = (*sites)(nil)
 
 func newSites(log *slog.Logger, p *depot, d *door) *sites {
 	s := &sites{log: log, depot: p, door: d, known: map[string]linkTLS{}}
-	s.hub = relay.NewHub(relay.Options{Home: s, Log: log})
+	s.hub = relay.NewHub(relay.Options{Home: s, Log: log, Found: s.found})
 	return s
 }
 
@@ -84,7 +88,7 @@ func (s *sites) links(cfg *config.Config) ([]relay.Link, config.Problems) {
 					problems = append(problems, refusals(cfg, "sites.links."+l.Name, err)...)
 					continue
 				}
-				kept = linkTLS{files, t}
+				kept = linkTLS{files, t, expiryOf(t)}
 				s.known[l.Name] = kept
 				s.fresh = append(s.fresh, l.Name)
 			}
@@ -166,11 +170,12 @@ func (s *sites) Marks(link string) []queue.Mark {
 }
 
 // SeenMarks implements [relay.Home].
-func (s *sites) SeenMarks(origin string) []queue.SeenMark {
+func (s *sites) SeenMarks(origin string) (marks []queue.SeenMark, whole bool) {
 	if p := s.depot.present.Load(); p != nil {
-		return p.queue.SeenMarks(origin)
+		whole = p.queue.Loaded() // first: what is read meanwhile is no reason for alarm
+		return p.queue.SeenMarks(origin), whole
 	}
-	return nil
+	return nil, false
 }
 
 // NewEpoch implements [relay.Home].

@@ -186,5 +186,5 @@ func (a *App) certificates() []telemetry.CertificateSample {
 	for name, s := range *a.securities.Load() {
 		out = append(out, telemetry.CertificateSample{Listener: name, Until: s.expires()})
 	}
-	return out
+	return append(out, a.sites.certificates()...)
 }

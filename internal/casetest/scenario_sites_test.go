@@ -489,12 +489,7 @@ func TestSitesRefused(t *testing.T) {
 // client is one that shows certificates.
 func (p *sitePair) client(t testing.TB, pairs ...tls.Certificate) *http.Client {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(p.dir, "ca.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(b)
+	roots := poolOf(t, filepath.Join(p.dir, "ca.pem"))
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: pairs}}, Timeout: patience}
 }
 

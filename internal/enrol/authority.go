@@ -28,8 +28,10 @@ const (
 	authorityLife = 20 * 365 * 24 * time.Hour
 	serverLife    = 365 * 24 * time.Hour
 	siteLife      = 90 * 24 * time.Hour
-	// skew is how far in the past a certificate begins: clocks of sites differ.
-	skew = time.Hour
+	// skew is how far in the past a certificate begins: clocks of sites differ, by an
+	// hour where somebody has a wrong zone, and by seconds beside that. The key is
+	// new, so what lies before says nothing to anybody.
+	skew = 24 * time.Hour
 )
 
 // The files of an authority.

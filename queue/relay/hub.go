@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -41,6 +42,8 @@ type Result struct {
 	Reason  string  `json:"reason,omitempty"` // one line, without content of the message
 	// RetryAfter is in how many seconds it may be tried again.
 	RetryAfter int `json:"retry_after,omitempty"`
+
+	kind Kind // of the finding that it is, where the outcome does not tell
 }
 
 // Peer is another site, as the mount has proved it.
@@ -65,8 +68,9 @@ type Home interface {
 	Take(ctx context.Context, from Peer, it *Item) Result
 	// Marks are how far the labels of a link of this site have come.
 	Marks(link string) []queue.Mark
-	// SeenMarks are what is known of the labels of an origin.
-	SeenMarks(origin string) []queue.SeenMark
+	// SeenMarks are what is known of the labels of an origin; whole says that this is
+	// all of it, since the log has been read to its end.
+	SeenMarks(origin string) (marks []queue.SeenMark, whole bool)
 	// NewEpoch begins a new epoch of labels.
 	NewEpoch()
 	// Heard says that another site has shown that it can be reached.
@@ -79,6 +83,9 @@ type Options struct {
 	Home Home
 	// Log gets what an operator should know. Default: discard.
 	Log *slog.Logger
+	// Found is told what may have to be looked up later. It is called from many
+	// goroutines, and while another site waits for its answer. Default: nobody.
+	Found func(Finding)
 	// Retry is the pause of a link that fetches after a failure. Default 5 s.
 	Retry time.Duration
 	// Wait is how long a fetch waits for items. Default 20 s.
@@ -189,10 +196,17 @@ func (h *Hub) Configure(site string, links []Link, accepts []string) {
 
 // lineOf returns the line of a link, made unless there is one that is the same. mu is held.
 func (h *Hub) lineOf(l Link) *line {
-	if old := h.lines[l.Name]; old != nil && old.cfg.same(&l) {
+	old := h.lines[l.Name]
+	if old != nil && old.cfg.same(&l) {
 		return old
 	}
-	return newLine(h, l)
+	fresh := newLine(h, l)
+	if old != nil {
+		old.mu.Lock()
+		defer old.mu.Unlock()
+		fresh.confirmed, fresh.stats.lost, fresh.stats.lostAt = maps.Clone(old.confirmed), old.stats.lost, old.stats.lostAt
+	}
+	return fresh
 }
 
 // line returns the line to a site, nil if there is none.
@@ -272,8 +286,13 @@ type LinkState struct {
 	// Items by their answers since the start, sent and received.
 	Sent, Duplicates, Refused                     uint64
 	Received, ReceivedDuplicates, ReceivedRefused uint64
-	BytesOut, BytesIn                             uint64  // bodies of requests and answers, as they were on the wire
-	Rate                                          float64 // items a second that the far side has stored, over ten seconds
+	BytesOut, BytesIn                             uint64 // bodies of requests and answers, as they were on the wire
+
+	// Lost is how many the far side had answered for and did not have when it was met
+	// again, since the start, and LostAt when that was noticed last.
+	Lost   uint64
+	LostAt time.Time
+	Rate   float64 // items a second that the far side has stored, over ten seconds
 }
 
 // States are those of all links, by their names.

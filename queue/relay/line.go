@@ -39,12 +39,14 @@ type line struct {
 	octets  int64 // of waiting
 	active  int   // batches under way
 	greeted bool  // marks were exchanged since the last failure
-	wake    chan struct{}
-	fetched *fetched    // the batch that the other site has fetched last
-	fetch   uint64      // counts fetches of the other site
-	quiet   *time.Timer // until the other site is taken for gone
-	closed  error
-	stats   stats
+	// confirmed is what the far side has answered for since this line was made.
+	confirmed confirmed
+	wake      chan struct{}
+	fetched   *fetched    // the batch that the other site has fetched last
+	fetch     uint64      // counts fetches of the other site
+	quiet     *time.Timer // until the other site is taken for gone
+	closed    error
+	stats     stats
 }
 
 // pending is an item with somebody who waits for its answer.
@@ -261,8 +263,9 @@ func (l *line) deliver(ctx context.Context, batch []*pending) {
 func (l *line) settle(batch []*pending, results []Result) {
 	l.mu.Lock()
 	l.stats.worked(time.Now())
-	for _, r := range results {
+	for i, r := range results {
 		l.stats.sent(r.Outcome)
+		l.confirmed.note(&batch[i].item.Label, r.Outcome)
 	}
 	l.mu.Unlock()
 	for i, p := range batch {
@@ -326,6 +329,8 @@ type stats struct {
 	seconds  [10]int64 // items stored in the second
 	of       [10]int64 // which second that is
 	underway int       // fetched and not answered
+	lost     uint64    // that the far side had answered for
+	lostAt   time.Time // when that was noticed last
 }
 
 func (s *stats) worked(now time.Time) {
@@ -388,7 +393,7 @@ func (l *line) state() LinkState {
 		Name: l.cfg.Name, Direction: "push", Pull: l.cfg.Pull, Up: s.up, Since: s.since, LastError: s.why, LastSeen: s.last, RTT: s.rtt,
 		Sent: s.sentBy[Stored], Duplicates: s.sentBy[Duplicate], Refused: s.sentBy[Refused],
 		Received: s.gotBy[Stored], ReceivedDuplicates: s.gotBy[Duplicate], ReceivedRefused: s.gotBy[Refused],
-		BytesOut: s.out, BytesIn: s.in, Rate: s.perSecond(now.Unix()), InFlight: len(l.waiting) + s.underway,
+		BytesOut: s.out, BytesIn: s.in, Lost: s.lost, LostAt: s.lostAt, Rate: s.perSecond(now.Unix()), InFlight: len(l.waiting) + s.underway,
 	}
 	if l.client == nil {
 		out.Direction, out.Up = "pulled", l.polled(now)

@@ -93,10 +93,12 @@ func (l *line) greet(ctx context.Context) error {
 	for _, m := range far.Marks {
 		if n, ok := given[markBody{Epoch: m.Epoch, Link: m.Link, Class: m.Class}]; ok && m.N > n {
 			l.hub.opt.Log.Error("the far side has numbers that this store has never given: is a copy of this machine running?", "site", l.cfg.Name, "given", n, "there", m.N)
+			l.hub.found(Finding{Kind: FoundCopy, Peer: l.peer(), Reason: fmt.Sprintf("number %d was given last, and number %d is there", n, m.N)})
 			home.NewEpoch()
 			break
 		}
 	}
+	l.compare(&far)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.stats.up {

@@ -81,9 +81,52 @@ func TestLostAnswers(t *testing.T) {
 				if s := states(plant.hub, "hq"); !kills && s.Duplicates == 0 {
 					t.Error("no answer was duplicate, so nothing was tested")
 				}
+				if len(hq.findings(FoundRepeated)) == 0 {
+					t.Error("nothing is found of items that came again")
+				}
+				if f := plant.findings(FoundLost); len(f) > 0 {
+					t.Errorf("found: %+v, and nothing was lost", f)
+				}
 			})
 		})
 	}
+}
+
+// TestFarSideLost: the far side comes back with another store, without what it had
+// answered for. The link says how much that is, once, and goes on; a new configuration
+// of the link does not forget it.
+func TestFarSideLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plant, hq, w := pair(t)
+		fill(t, plant, 0, 50, 10)
+		hq.await(t, 50, time.Minute)
+		plant.hub.Configure("plant", []Link{{Name: "hq", URL: "https://hq", Bandwidth: 1 << 30}}, nil)
+		w.set(true)
+		fill(t, plant, 50, 7, 7)
+		hq.stop()
+		hq.store = queue.NewMemory()
+		hq.open(t, Options{}, nil, []string{"plant"})
+		w.set(false)
+		hq.await(t, 57, 5*time.Minute)
+		verify(t, hq, 57)
+		if f := plant.findings(FoundLost); len(f) != 1 || f[0].Items != 50 || f[0].Peer.Site != "hq" {
+			t.Errorf("found: %+v, want 50 messages that hq has lost", f)
+		}
+		for range 3 {
+			w.set(true)
+			fill(t, plant, hq.count(), 1, 1)
+			time.Sleep(time.Minute)
+			w.set(false)
+			hq.await(t, hq.count()+1, 5*time.Minute)
+		}
+		hq.restart(t, Options{}, nil, []string{"plant"})
+		fill(t, plant, 60, 1, 1)
+		hq.await(t, 61, 5*time.Minute)
+		s := states(plant.hub, "hq")
+		if f := plant.findings(FoundLost); len(f) != 1 || s.Lost != 50 || s.LostAt.IsZero() {
+			t.Errorf("found: %+v, state %+v; want it once", f, s)
+		}
+	})
 }
 
 // TestRefused: an item that the far side refuses is a dead letter at its origin with
@@ -317,26 +360,27 @@ func TestHostile(t *testing.T) {
 		status int
 		want   string // in the answer
 		stored int
+		kind   Kind // of what is found, "" for nothing
 	}{
-		{"good", good, "", 200, `"stored"`, 2},
-		{"packed", zip(good), "zstd", 200, `"stored"`, 2},
-		{"forged name", batchOf(head{"hq-backup", "store-1"}, itemOf(1, "hq-backup")), "", 403, "belongs to site plant", 0},
-		{"forged way", batchOf(mine, itemOf(1, "branch")), "", 200, `"refused"`, 0},
-		{"store of another", batchOf(head{"plant", "../hq/x"}, itemOf(1, "plant")), "", 400, "id of the store", 0},
-		{"circle", batchOf(mine, itemOf(1, "hq", "plant")), "", 200, "loop", 0},
-		{"endless way", batchOf(mine, itemOf(1, long...)), "", 200, "loop", 0},
-		{"route of others", batchOf(mine, route, itemOf(2, "plant")), "", 200, `"denied"`, 1},
-		{"twice in one", batchOf(mine, itemOf(1, "plant"), itemOf(1, "plant")), "", 200, `"duplicate"`, 1},
-		{"too many", batchOf(mine, many...), "", 400, "items", 0},
-		{"too large", batchOf(mine, bomb...), "", 400, "octets", 0},
-		{"bomb", zip(batchOf(mine, bomb...)), "zstd", 413, "decompress", 0},
-		{"flipped", flipped, "", 400, "checksum", 0},
-		{"cut", good[:len(good)-5], "", 503, "broke off", 0},
-		{"no end", good[:len(good)-1], "", 503, "broke off", 0},
-		{"more behind", append(slices.Clone(good), 0), "", 400, "follows", 0},
-		{"nothing", nil, "", 503, "broke off", 0},
-		{"no batch", []byte("<Envelope/>"), "", 400, "begins with", 0},
-		{"no zstd", good, "zstd", 400, "not a batch", 0},
+		{"good", good, "", 200, `"stored"`, 2, ""},
+		{"packed", zip(good), "zstd", 200, `"stored"`, 2, ""},
+		{"forged name", batchOf(head{"hq-backup", "store-1"}, itemOf(1, "hq-backup")), "", 403, "belongs to site plant", 0, FoundForged},
+		{"forged way", batchOf(mine, itemOf(1, "branch")), "", 200, `"refused"`, 0, FoundForged},
+		{"store of another", batchOf(head{"plant", "../hq/x"}, itemOf(1, "plant")), "", 400, "id of the store", 0, ""},
+		{"circle", batchOf(mine, itemOf(1, "hq", "plant")), "", 200, "loop", 0, FoundLoop},
+		{"endless way", batchOf(mine, itemOf(1, long...)), "", 200, "loop", 0, FoundLoop},
+		{"route of others", batchOf(mine, route, itemOf(2, "plant")), "", 200, `"denied"`, 1, FoundDenied},
+		{"twice in one", batchOf(mine, itemOf(1, "plant"), itemOf(1, "plant")), "", 200, `"duplicate"`, 1, FoundRepeated},
+		{"too many", batchOf(mine, many...), "", 400, "items", 0, FoundBroken},
+		{"too large", batchOf(mine, bomb...), "", 400, "octets", 0, FoundBroken},
+		{"bomb", zip(batchOf(mine, bomb...)), "zstd", 413, "decompress", 0, FoundBomb},
+		{"flipped", flipped, "", 400, "checksum", 0, FoundBroken},
+		{"cut", good[:len(good)-5], "", 503, "broke off", 0, ""},
+		{"no end", good[:len(good)-1], "", 503, "broke off", 0, ""},
+		{"more behind", append(slices.Clone(good), 0), "", 400, "follows", 0, FoundBroken},
+		{"nothing", nil, "", 503, "broke off", 0, ""},
+		{"no batch", []byte("<Envelope/>"), "", 400, "begins with", 0, FoundBroken},
+		{"no zstd", good, "zstd", 400, "not a batch", 0, FoundBroken},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -357,6 +401,13 @@ func TestHostile(t *testing.T) {
 				time.Sleep(time.Minute)
 				if got := hq.count(); got != c.stored {
 					t.Errorf("%d messages were stored, want %d", got, c.stored)
+				}
+				want := 1
+				if c.kind == "" {
+					want = 0
+				}
+				if all, some := len(hq.found), hq.findings(c.kind); all != want || len(some) != want || want == 1 && (some[0].Peer.Site != "plant" || some[0].Reason == "" && c.kind != FoundRepeated) {
+					t.Errorf("found: %+v, want %q", hq.found, c.kind)
 				}
 			})
 		})

@@ -83,6 +83,8 @@ type greeting struct {
 	Site  string     `json:"site"`
 	Store string     `json:"store"`
 	Marks []markBody `json:"marks,omitempty"`
+	// Whole says that there are no other marks: the site has read all of its log.
+	Whole bool `json:"whole,omitempty"`
 }
 
 type markBody struct {
@@ -109,7 +111,9 @@ func (h *Hub) serveHello(_ context.Context, peer Peer, r *Request) *Response {
 		return resp
 	}
 	own := greeting{Site: h.Site(), Store: h.opt.Home.Store()}
-	for _, m := range h.opt.Home.SeenMarks(origin) {
+	var seen []queue.SeenMark
+	seen, own.Whole = h.opt.Home.SeenMarks(origin)
+	for _, m := range seen {
 		own.Marks = append(own.Marks, markBody{m.Epoch, m.Link, m.Class, m.Top, m.Gaps})
 	}
 	h.opt.Log.Info("another site is here", "site", peer.Site, "store", g.Store, "subject", peer.Subject, "client", peer.Address)
@@ -123,6 +127,7 @@ func (h *Hub) serveHello(_ context.Context, peer Peer, r *Request) *Response {
 func (h *Hub) origin(peer Peer, from head) (string, *Response) {
 	if from.site != peer.Site {
 		h.opt.Log.Error("a site gives itself another name than its certificate", "site", peer.Site, "claims", fmt.Sprintf("%.60q", from.site), "subject", peer.Subject, "client", peer.Address)
+		h.found(Finding{Kind: FoundForged, Peer: peer, Reason: fmt.Sprintf("it calls itself %.60q", from.site)})
 		return "", refuse(http.StatusForbidden, "this certificate belongs to site "+peer.Site)
 	}
 	origin := peer.Site + "/" + from.store
@@ -160,6 +165,12 @@ func (h *Hub) takeBatch(ctx context.Context, peer Peer, body io.Reader) ([]Resul
 		return nil, resp
 	}
 	var results []Result
+	var told findings
+	defer func() {
+		for _, f := range told {
+			h.found(f)
+		}
+	}()
 	var together []*Item
 	for {
 		it, err := r.next()
@@ -175,13 +186,19 @@ func (h *Hub) takeBatch(ctx context.Context, peer Peer, body io.Reader) ([]Resul
 		}
 		// What is held in memory is taken at once, so that it shares the sync; a large
 		// body is read while it is stored.
-		results = append(results, h.takeAll(ctx, peer, together)...)
+		taken := h.takeAll(ctx, peer, together)
+		for i := range taken {
+			told.add(peer, together[i], taken[i])
+		}
+		results = append(results, taken...)
 		together = nil
 		if err == io.EOF {
 			h.countTaken(peer.Site, results)
 			return results, nil
 		}
-		results = append(results, h.take(ctx, peer, it))
+		one := h.take(ctx, peer, it)
+		told.add(peer, it, one)
+		results = append(results, one)
 	}
 }
 
@@ -190,12 +207,14 @@ func (h *Hub) badBatch(peer Peer, err error) *Response {
 	switch {
 	case errors.As(err, &bomb):
 		h.opt.Log.Error("a batch of another site is refused", "site", peer.Site, "subject", peer.Subject, "client", peer.Address, "err", err)
+		h.found(Finding{Kind: FoundBomb, Peer: peer, Reason: err.Error()})
 		return refuse(http.StatusRequestEntityTooLarge, oneLine(err.Error()))
 	case errors.Is(err, ErrBatch), errors.Is(err, zstd.ErrMagicMismatch), errors.Is(err, zstd.ErrCRCMismatch):
 		h.opt.Log.Warn("a batch of another site cannot be read", "site", peer.Site, "subject", peer.Subject, "client", peer.Address, "err", err)
-		if errors.Is(err, io.ErrUnexpectedEOF) {
+		if errors.Is(err, io.ErrUnexpectedEOF) { // as any line that breaks leaves it
 			return refuse(http.StatusServiceUnavailable, "the batch broke off")
 		}
+		h.found(Finding{Kind: FoundBroken, Peer: peer, Reason: err.Error()})
 		return refuse(http.StatusBadRequest, oneLine(err.Error()))
 	}
 	h.opt.Log.Info("a batch of another site broke off", "site", peer.Site, "client", peer.Address, "err", err)
@@ -225,12 +244,12 @@ func (h *Hub) take(ctx context.Context, peer Peer, it *Item) Result {
 	switch {
 	case it.Trace[last] != peer.Site:
 		h.opt.Log.Error("an item claims to come from another site", "site", peer.Site, "claims", it.Trace[last], "id", it.ID, "subject", peer.Subject)
-		return Result{Outcome: Refused, Reason: "its last site is not the one that sends it"}
+		return Result{Outcome: Refused, Reason: "its last site is not the one that sends it", kind: FoundForged}
 	case slices.Contains(it.Trace, site):
 		h.opt.Log.Error("an item has gone in a circle", "site", peer.Site, "id", it.ID, "route", it.Route, "trace", it.Trace)
-		return Result{Outcome: Refused, Reason: "loop: it has passed site " + site + " before"}
+		return Result{Outcome: Refused, Reason: "loop: it has passed site " + site + " before", kind: FoundLoop}
 	case len(it.Trace) >= MaxTrace:
-		return Result{Outcome: Refused, Reason: "loop: it has passed " + strconv.Itoa(len(it.Trace)) + " sites"}
+		return Result{Outcome: Refused, Reason: "loop: it has passed " + strconv.Itoa(len(it.Trace)) + " sites", kind: FoundLoop}
 	case !it.Reply && !slices.Contains(peer.Routes, it.Route):
 		h.opt.Log.Warn("a site sends to a route that is not for it", "site", peer.Site, "subject", peer.Subject, "route", fmt.Sprintf("%.60q", it.Route))
 		return Result{Outcome: Denied, Reason: "site " + peer.Site + " may not send to route " + it.Route}

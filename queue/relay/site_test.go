@@ -31,6 +31,7 @@ type place struct {
 	mu     sync.Mutex
 	got    []arrived
 	refuse func(*Item) *Result // what Take answers, nil for no answer of its own
+	found  []Finding
 }
 
 type arrived struct {
@@ -52,6 +53,11 @@ func (p *place) open(t *testing.T, opt Options, links []Link, accepts []string) 
 		t.Fatal(err)
 	}
 	opt.Home = p
+	opt.Found = func(f Finding) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.found = append(p.found, f)
+	}
 	p.mu.Lock()
 	p.hub = NewHub(opt)
 	p.mu.Unlock()
@@ -155,11 +161,14 @@ func (p *place) Probe(ctx context.Context, _ string) error {
 	return p.hub.Probe(ctx, p.next)
 }
 
-func (p *place) Store() string                            { return "store-" + p.name }
-func (p *place) Marks(link string) []queue.Mark           { return p.queue.Marks(link) }
-func (p *place) SeenMarks(origin string) []queue.SeenMark { return p.queue.SeenMarks(origin) }
-func (p *place) NewEpoch()                                { p.queue.NewEpoch() }
-func (p *place) Heard(string)                             { p.queue.Tell("depot", true, "") }
+func (p *place) Store() string                  { return "store-" + p.name }
+func (p *place) Marks(link string) []queue.Mark { return p.queue.Marks(link) }
+func (p *place) SeenMarks(origin string) ([]queue.SeenMark, bool) {
+	whole := p.queue.Loaded()
+	return p.queue.SeenMarks(origin), whole
+}
+func (p *place) NewEpoch()    { p.queue.NewEpoch() }
+func (p *place) Heard(string) { p.queue.Tell("depot", true, "") }
 
 // Take implements Home as the product does, without SOAP.
 func (p *place) Take(ctx context.Context, _ Peer, it *Item) Result {
@@ -313,6 +322,18 @@ func (p *place) await(t *testing.T, n int, most time.Duration) {
 			t.Fatalf("site %s: %d messages have arrived after %v, want %d", p.name, p.count(), most, n)
 		}
 	}
+}
+
+// findings are those of a kind.
+func (p *place) findings(kind Kind) (some []Finding) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range p.found {
+		if f.Kind == kind {
+			some = append(some, f)
+		}
+	}
+	return some
 }
 
 func (w *wire) count(path string) (n int) {
