@@ -62,6 +62,7 @@ type Child struct {
 	cmd      *exec.Cmd
 	out      *os.File // its standard output
 	stdin    io.Closer
+	ask      func() // asks it to end in good order
 	log      *tail
 	done     chan struct{} // closed when it has ended
 	err      error         // of Wait; valid once done is closed
@@ -118,7 +119,12 @@ func (l *Lab) Begin(dir, yaml string) (*Child, error) {
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
-	return l.start(dir, "serve", "-c", file, "--json")
+	c, err := l.start(dir, "serve", "-c", file, "--json")
+	if err != nil {
+		return nil, err
+	}
+	c.ask = func() { terminate(c.cmd.Process) }
+	return c, nil
 }
 
 // Peer starts one of the small programs that play the other side of a measure
@@ -129,6 +135,9 @@ func (l *Lab) Peer(ctx context.Context, kind string, args ...string) (*Child, er
 	if err != nil {
 		return nil, err
 	}
+	// No signal besides: one that comes when the peer has begun to end, and no
+	// longer listens for signals, would kill it.
+	c.ask = func() { c.stdin.Close() }
 	return c, c.await(ctx)
 }
 
@@ -225,10 +234,10 @@ func (c *Child) Stop() error {
 		return nil // killed, or reported before
 	default:
 	}
-	c.stdin.Close()
-	terminate(c.cmd.Process)
+	c.ask()
 	select {
 	case <-c.done:
+		c.stdin.Close()
 		if c.err != nil {
 			return fmt.Errorf("bench: %w\n%s", c.err, c.log)
 		}
