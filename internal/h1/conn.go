@@ -60,7 +60,7 @@ type conn struct {
 }
 
 func newConn(s *Server, outer net.Conn) *conn {
-	c := &conn{srv: s, outer: outer, raw: inner(outer), remote: addrPort(outer.RemoteAddr())}
+	c := &conn{srv: s, outer: outer, raw: inner(outer), remote: AddrPort(outer.RemoteAddr())}
 	c.in.conn = c.raw
 	c.gather.c = c
 	c.state.Store(stateWaiting)
@@ -83,7 +83,9 @@ func inner(c net.Conn) net.Conn {
 	return c
 }
 
-func addrPort(a net.Addr) netip.AddrPort {
+// AddrPort is the address of a peer, the zero value if it is no IP address. One
+// of IPv4 that came to a socket of IPv6 is one of IPv4.
+func AddrPort(a net.Addr) netip.AddrPort {
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		p := tcp.AddrPort()
 		return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())

@@ -57,7 +57,7 @@
 //
 // # HTTP/2
 //
-// It is net/http whatever the engine. With TLS the protocol that was agreed on
+// It is package h2, or net/http with the engine that is so called. With TLS the protocol that was agreed on
 // decides, with HTTPOptions.H2C the first octets of a connection do; they are
 // not lost for HTTP/1.1. A stream is an exchange: when it is reset the caller has
 // left, and a reply that cannot be completed resets it. Reading a body ends in
@@ -79,7 +79,7 @@
 // # Specifications
 //
 // PROXY protocol §2.2 (HAProxy, 2020), version 2 alone, TLVs read over; RFC 9113
-// and RFC 7541 (HTTP/2), by net/http; RFC 8446 and RFC 5246 (TLS), by crypto/tls; RFC 9112 (HTTP/1.1), RFC 9110
+// and RFC 7541 (HTTP/2), by package h2 or net/http; RFC 8446 and RFC 5246 (TLS), by crypto/tls; RFC 9112 (HTTP/1.1), RFC 9110
 // §10.1.1 (Expect), §15.3.5 (204). Refusals of
 // broken heads are those of net/http: 400, 431, 501 and 505, with the
 // connection closed. Deviations, all of net/http: LF alone ends a line of a

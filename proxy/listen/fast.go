@@ -65,7 +65,10 @@ func (e *fast) Serve(ctx context.Context, r *h1.Request, w *h1.Response) {
 }
 
 // Done implements [h1.Handler].
-func (e *fast) Done(w *h1.Response, cut error) {
+func (e *fast) Done(w *h1.Response, cut error) { done(w, cut) }
+
+// done ends the reply behind a response.
+func done(w *h1.Response, cut error) {
 	reply := w.Value.(*proxy.Reply)
 	if cut != nil && reply.Cut != nil {
 		reply.Cut(cut)

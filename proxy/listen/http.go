@@ -16,7 +16,7 @@ type HTTP struct {
 	opt    HTTPOptions
 	ln     *bounded
 	engine engine
-	h2     *h2 // nil where nobody can ask for it
+	h2     engine // for HTTP/2; nil where nobody can ask for it
 
 	cut   context.Context // done when the drain is to end before its time
 	cutIt context.CancelFunc
@@ -44,18 +44,21 @@ func NewHTTP(opt HTTPOptions, srv proxy.Server) (*HTTP, error) {
 	}
 	l := &HTTP{opt: opt}
 	l.cut, l.cutIt = context.WithCancel(context.Background())
-	if opt.TLS != nil || opt.H2C {
-		l.h2 = newH2(opt, srv)
-	}
+	takesH2 := opt.TLS != nil || opt.H2C
 	if opt.Engine == Std {
 		l.engine = newStd(opt, srv)
+		if takesH2 {
+			l.h2 = newStdH2(opt, srv)
+		}
 		return l, nil
 	}
-	e, err := newFast(opt, srv)
+	var err error
+	if l.engine, err = newFast(opt, srv); err == nil && takesH2 {
+		l.h2, err = newFastH2(opt, srv)
+	}
 	if err != nil {
 		return nil, err
 	}
-	l.engine = e
 	return l, nil
 }
 

@@ -27,6 +27,7 @@ type streamPeer struct {
 
 	streams map[uint32]*streamAnswer
 	away    *http2.GoAwayFrame
+	pongs   int
 	stingy  bool // sends no WINDOW_UPDATE of its own
 }
 
@@ -150,10 +151,21 @@ func (p *streamPeer) one() error {
 		if a != nil {
 			a.reset, a.code = true, f.ErrCode
 		}
+	case *http2.PingFrame:
+		p.pongs++
 	case *http2.GoAwayFrame:
 		p.away = f
 	}
 	return nil
+}
+
+// pong waits until the server has taken in what it was sent.
+func (p *streamPeer) pong() {
+	p.t.Helper()
+	p.must(p.WritePing(false, [8]byte{}))
+	for seen := p.pongs; p.pongs == seen; {
+		p.must(p.one())
+	}
 }
 
 // answer waits for the end of a stream: an answer, or an error that says how it

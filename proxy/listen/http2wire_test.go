@@ -19,9 +19,11 @@ import (
 
 // What HTTP/2 can say in a head and HTTP/1.1 cannot, or would understand in
 // another way, never comes to the server: a node of HTTP/1.1 is behind it.
-func TestHTTP2Heads(t *testing.T) {
+func TestHTTP2Heads(t *testing.T) { onBoth(t, testHTTP2Heads) }
+
+func testHTTP2Heads(t *testing.T, engine Engine) {
 	var served atomic.Int64
-	addr, _ := listenH2C(t, HTTPOptions{}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+	addr, _ := listenH2C(t, HTTPOptions{Engine: engine}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 		served.Add(1)
 		return echoServer(ctx, ex)
 	})
@@ -133,8 +135,15 @@ func TestHTTP2Heads(t *testing.T) {
 			if a.reset {
 				got = a.code.String()
 			}
-			if got != tt.want {
-				t.Errorf("got %q, %v, want %s", got, err, tt.want)
+			want := tt.want
+			switch tt.name {
+			case "relative :path", "tab in :path", "bad escape in :path":
+				if engine == Fast { // net/http takes them for malformed before it looks at what HTTP/1.1 would say
+					want = "400"
+				}
+			}
+			if got != want {
+				t.Errorf("got %q, %v, want %s", got, err, want)
 			}
 			if n := served.Load() - before; n != 0 {
 				t.Errorf("%d requests came to the server", n)
@@ -145,9 +154,11 @@ func TestHTTP2Heads(t *testing.T) {
 }
 
 // Trailers are checked and go no further.
-func TestHTTP2Trailers(t *testing.T) {
+func TestHTTP2Trailers(t *testing.T) { onBoth(t, testHTTP2Trailers) }
+
+func testHTTP2Trailers(t *testing.T, engine Engine) {
 	got := make(chan *proxy.Exchange, 1)
-	addr, _ := listenH2C(t, HTTPOptions{}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+	addr, _ := listenH2C(t, HTTPOptions{Engine: engine}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 		reply := echoServer(ctx, ex)
 		got <- ex
 		return reply
@@ -170,7 +181,9 @@ func TestHTTP2Trailers(t *testing.T) {
 
 // Floods end their connection, by net/http's measures or ours; what they reach
 // of the server is bounded, and others keep being served.
-func TestHTTP2Floods(t *testing.T) {
+func TestHTTP2Floods(t *testing.T) { onBoth(t, testHTTP2Floods) }
+
+func testHTTP2Floods(t *testing.T, engine Engine) {
 	for _, tt := range []struct {
 		name string
 		one  func(p *streamPeer, id uint32) error // again and again; id is an open stream
@@ -245,7 +258,7 @@ func TestHTTP2Floods(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var began, most atomic.Int64
 			var now atomic.Int64
-			addr, _ := listenH2C(t, HTTPOptions{}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+			addr, _ := listenH2C(t, HTTPOptions{Engine: engine}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 				if ex.Target == "/fine" {
 					return textReply(200, "fine")
 				}
@@ -304,10 +317,12 @@ func heapSize() int64 {
 
 // Who opens streams only to give them up is sent away, gently: what else it has
 // under way is answered.
-func TestHTTP2ManyLost(t *testing.T) {
+func TestHTTP2ManyLost(t *testing.T) { onBoth(t, testHTTP2ManyLost) }
+
+func testHTTP2ManyLost(t *testing.T, engine Engine) {
 	began, release := make(chan bool), make(chan bool)
 	ended := make(chan bool)
-	addr, _ := listenH2C(t, HTTPOptions{}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
+	addr, _ := listenH2C(t, HTTPOptions{Engine: engine}, func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 		if ex.Method == "GET" {
 			began <- true
 			<-release
@@ -441,7 +456,9 @@ func (p *streamPeer) lives() time.Duration {
 }
 
 // A head, a frame and silence take their time and no more.
-func TestHTTP2SlowPeers(t *testing.T) {
+func TestHTTP2SlowPeers(t *testing.T) { onBoth(t, testHTTP2SlowPeers) }
+
+func testHTTP2SlowPeers(t *testing.T, engine Engine) {
 	within := func(t *testing.T, got, most time.Duration) {
 		t.Helper()
 		if got > most {
@@ -467,7 +484,7 @@ func TestHTTP2SlowPeers(t *testing.T) {
 	}
 	for _, open := range []bool{false, true} { // another stream, which stops net/http's clock
 		t.Run(fmt.Sprint("half a head/", open), func(t *testing.T) {
-			slowPeer(t, HTTPOptions{}, held, func(t *testing.T, p *streamPeer) {
+			slowPeer(t, HTTPOptions{Engine: engine}, held, func(t *testing.T, p *streamPeer) {
 				if open {
 					p.open(true, common()...)
 				}
@@ -476,7 +493,7 @@ func TestHTTP2SlowPeers(t *testing.T) {
 			})
 		})
 		t.Run(fmt.Sprint("half the head of a frame/", open), func(t *testing.T) {
-			slowPeer(t, HTTPOptions{}, held, func(t *testing.T, p *streamPeer) {
+			slowPeer(t, HTTPOptions{Engine: engine}, held, func(t *testing.T, p *streamPeer) {
 				if open {
 					p.open(true, common()...)
 				}
@@ -485,7 +502,7 @@ func TestHTTP2SlowPeers(t *testing.T) {
 			})
 		})
 		t.Run(fmt.Sprint("half a frame/", open), func(t *testing.T) {
-			slowPeer(t, HTTPOptions{}, held, func(t *testing.T, p *streamPeer) {
+			slowPeer(t, HTTPOptions{Engine: engine}, held, func(t *testing.T, p *streamPeer) {
 				if open {
 					p.open(true, common()...)
 				}
@@ -495,7 +512,7 @@ func TestHTTP2SlowPeers(t *testing.T) {
 		})
 	}
 	t.Run("continuation, a field at a time", func(t *testing.T) {
-		slowPeer(t, HTTPOptions{}, held, func(t *testing.T, p *streamPeer) {
+		slowPeer(t, HTTPOptions{Engine: engine}, held, func(t *testing.T, p *streamPeer) {
 			p.must(p.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.block(common()...)}))
 			start := time.Now()
 			for time.Since(start) < time.Minute && p.WriteContinuation(1, false, p.block("x-a", "b")) == nil {
@@ -506,10 +523,10 @@ func TestHTTP2SlowPeers(t *testing.T) {
 		})
 	})
 	t.Run("idle", func(t *testing.T) {
-		slowPeer(t, HTTPOptions{}, held, func(t *testing.T, p *streamPeer) { within(t, p.lives(), 64*time.Second) })
+		slowPeer(t, HTTPOptions{Engine: engine}, held, func(t *testing.T, p *streamPeer) { within(t, p.lives(), 64*time.Second) })
 	})
 	t.Run("a long exchange is not idle", func(t *testing.T) {
-		slowPeer(t, HTTPOptions{}, held, func(t *testing.T, p *streamPeer) {
+		slowPeer(t, HTTPOptions{Engine: engine}, held, func(t *testing.T, p *streamPeer) {
 			p.open(true, common()...)
 			if got := p.lives(); got < time.Hour {
 				t.Errorf("lived for %v", got)
@@ -521,7 +538,9 @@ func TestHTTP2SlowPeers(t *testing.T) {
 
 // A node may take longer than a client may be silent, before and inside its
 // answer; a client that gives no window may not.
-func TestHTTP2SlowAnswers(t *testing.T) {
+func TestHTTP2SlowAnswers(t *testing.T) { onBoth(t, testHTTP2SlowAnswers) }
+
+func testHTTP2SlowAnswers(t *testing.T, engine Engine) {
 	slow := func(body string) serverFunc {
 		return func(ctx context.Context, ex *proxy.Exchange) *proxy.Reply {
 			if _, err := io.Copy(io.Discard, ex.Body); err != nil {
@@ -531,7 +550,7 @@ func TestHTTP2SlowAnswers(t *testing.T) {
 			return &proxy.Reply{Status: 200, Body: &slowBody{left: body, ctx: ctx}, Length: -1}
 		}
 	}
-	inBubble(t, HTTPOptions{H2C: true}, slow("abc"), func(t *testing.T, dial func() net.Conn) {
+	inBubble(t, HTTPOptions{Engine: engine, H2C: true}, slow("abc"), func(t *testing.T, dial func() net.Conn) {
 		c := dial()
 		defer c.Close()
 		p := speak(t, c)
@@ -547,7 +566,7 @@ func TestHTTP2SlowAnswers(t *testing.T) {
 				Cut: func(err error) { cuts <- err },
 			}
 		}
-		inBubble(t, HTTPOptions{H2C: true}, srv, func(t *testing.T, dial func() net.Conn) {
+		inBubble(t, HTTPOptions{Engine: engine, H2C: true}, srv, func(t *testing.T, dial func() net.Conn) {
 			c := dial()
 			defer c.Close()
 			p := speak(t, c, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})

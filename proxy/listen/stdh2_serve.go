@@ -13,7 +13,7 @@ import (
 )
 
 // serveHTTP is the life of one stream.
-func (e *h2) serveHTTP(w http.ResponseWriter, r *http.Request) {
+func (e *stdH2) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.begin() {
 		panic(http.ErrAbortHandler)
 	}
@@ -65,7 +65,7 @@ func (e *h2) serveHTTP(w http.ResponseWriter, r *http.Request) {
 // admit returns the status with which a request is refused, 0 if it is not. What
 // comes here goes on as HTTP/1.1, and net/http does not look at all that matters
 // there. A refusal is what [h1] answers in the same case.
-func (e *h2) admit(r *http.Request) int {
+func (e *stdH2) admit(r *http.Request) int {
 	length, err := h1.ContentLength(r.Header["Content-Length"])
 	if err == nil {
 		err = h1.CheckRequest(r.Method, r.RequestURI, r.Host)
@@ -88,13 +88,13 @@ func (e *h2) admit(r *http.Request) int {
 }
 
 // exchange hands the request to the server.
-func (e *h2) exchange(ctx context.Context, c *http2Conn, r *http.Request, b *streamBody) *proxy.Reply {
+func (e *stdH2) exchange(ctx context.Context, c *http2Conn, r *http.Request, b *streamBody) *proxy.Reply {
 	return answer(ctx, &e.opt, e.srv, exchangeOf(&e.opt, c.conn, r, b))
 }
 
 // write writes the reply; nil means that it is complete, or will be by what
 // net/http does at the end of a handler.
-func (e *h2) write(w http.ResponseWriter, rc *http.ResponseController, r *http.Request, reply *proxy.Reply) error {
+func (e *stdH2) write(w http.ResponseWriter, rc *http.ResponseController, r *http.Request, reply *proxy.Reply) error {
 	h := fieldsOf(w, reply)
 	if err := r.Context().Err(); err != nil {
 		return errors.Join(errCut, err)
@@ -117,7 +117,7 @@ func (e *h2) write(w http.ResponseWriter, rc *http.ResponseController, r *http.R
 // copy copies the body of a reply. Each write has BodyIdle, also the last one,
 // which net/http makes when the handler has returned. While the body is waited
 // for there is none.
-func (e *h2) copy(w http.ResponseWriter, rc *http.ResponseController, body io.Reader, length int64) error {
+func (e *stdH2) copy(w http.ResponseWriter, rc *http.ResponseController, body io.Reader, length int64) error {
 	bp := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(bp)
 	buf := *bp

@@ -30,11 +30,10 @@ const (
 	longAfter = 10_000 * time.Hour
 )
 
-var _ engine = (*h2)(nil)
+var _ engine = (*stdH2)(nil)
 
-// h2 serves the connections of HTTP/2 by net/http, whatever the engine of the
-// listener: it has made sure that they are some.
-type h2 struct {
+// stdH2 serves the connections of HTTP/2 by net/http.
+type stdH2 struct {
 	opt  HTTPOptions
 	srv  proxy.Server
 	http *http.Server
@@ -49,8 +48,8 @@ type h2 struct {
 	underWay atomic.Int64
 }
 
-func newH2(opt HTTPOptions, srv proxy.Server) *h2 {
-	e := &h2{opt: opt, srv: srv}
+func newStdH2(opt HTTPOptions, srv proxy.Server) *stdH2 {
+	e := &stdH2{opt: opt, srv: srv}
 	base, abort := context.WithCancelCause(context.Background())
 	e.abort = abort
 	protocols := new(http.Protocols)
@@ -89,10 +88,10 @@ func newH2(opt HTTPOptions, srv proxy.Server) *h2 {
 }
 
 // serve takes connections until the listener is closed.
-func (e *h2) serve(ln *bounded) error { return e.http.Serve(&spoken{ln, e.opt}) }
+func (e *stdH2) serve(ln *bounded) error { return e.http.Serve(&spoken{ln, e.opt}) }
 
 // drain has every connection end with its last stream, see engine.
-func (e *h2) drain(ctx context.Context, ln *bounded) {
+func (e *stdH2) drain(ctx context.Context, ln *bounded) {
 	ln.closeSilent()
 	if e.http.Shutdown(ctx) != nil {
 		e.abort(ErrShutdown)
@@ -100,7 +99,7 @@ func (e *h2) drain(ctx context.Context, ln *bounded) {
 }
 
 // stop ends what is left, see engine.
-func (e *h2) stop() {
+func (e *stdH2) stop() {
 	e.abort(ErrShutdown)
 	e.http.Close()
 	e.open.Wait()
@@ -111,7 +110,7 @@ func (e *h2) stop() {
 }
 
 // begin counts an exchange, until end is called, or says that none may begin.
-func (e *h2) begin() bool {
+func (e *stdH2) begin() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.stopped {
@@ -122,7 +121,7 @@ func (e *h2) begin() bool {
 	return true
 }
 
-func (e *h2) end() {
+func (e *stdH2) end() {
 	e.underWay.Add(-1)
 	e.handlers.Done()
 }
