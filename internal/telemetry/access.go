@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"soapway/proxy"
 )
 
@@ -38,7 +36,7 @@ type Access struct {
 	stdout io.Writer
 	on     atomic.Bool
 	json   atomic.Bool
-	lost   prometheus.Counter
+	lost   *series
 
 	wake chan struct{} // holds one: there is something to do
 
@@ -69,12 +67,9 @@ func (o *outlet) close() {
 func NewAccess(stdout io.Writer, log *slog.Logger, m *Metrics) *Access {
 	a := &Access{
 		log: log, stdout: stdout, wake: make(chan struct{}, 1),
-		lost: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gateway_access_log_dropped_total",
-			Help: "Lines of the access log that were left out, because its disk did not keep up or failed.",
-		}),
+		lost: m.registry.counter("gateway_access_log_dropped_total",
+			"Lines of the access log that were left out, because its disk did not keep up or failed."),
 	}
-	m.registry.MustRegister(a.lost)
 	return a
 }
 
@@ -154,7 +149,7 @@ func (a *Access) Exchange(e *proxy.ExchangeEvent) {
 	if len(a.lines)+maxAccessLine > accessRoom {
 		a.dropped++
 		a.mu.Unlock()
-		a.lost.Inc()
+		a.lost.add(1)
 		return
 	}
 	first := len(a.lines) == 0
@@ -214,7 +209,7 @@ func (a *Access) write(stop context.Context) {
 // accessWriter is what only the goroutine that writes knows.
 type accessWriter struct {
 	log    *slog.Logger
-	lost   prometheus.Counter
+	lost   *series
 	out    *outlet
 	cut    bool // the last line was written in part
 	told   time.Time
@@ -280,7 +275,7 @@ func (w *accessWriter) miss(lines []byte, err error) {
 		}
 	}
 	w.lines += n
-	w.lost.Add(float64(n))
+	w.lost.add(n)
 	w.failed = err
 }
 

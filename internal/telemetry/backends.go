@@ -1,7 +1,5 @@
 package telemetry
 
-import "github.com/prometheus/client_golang/prometheus"
-
 // BackendSample is what a scrape tells of a backend.
 type BackendSample struct {
 	Name  string
@@ -32,45 +30,16 @@ type NodeSample struct {
 // WatchBackends adds the state of the backends, which is looked up at every
 // scrape. It may be called once.
 func (m *Metrics) WatchBackends(source func() []BackendSample) {
-	m.registry.MustRegister(&backendCollector{
-		source: source,
-		up: prometheus.NewDesc("gateway_backend_up",
-			"1 if the node gets messages, 0 while checks or failures in a row keep them from it.", []string{"backend", "node"}, nil),
-		circuit: prometheus.NewDesc("gateway_circuit_state",
-			"0 if stored messages are sent to the backend; they wait with 1 because it is down, 2 because it refuses the gateway's credentials, 3 because an operator holds it.", []string{"backend"}, nil),
-	})
-}
-
-type backendCollector struct {
-	source      func() []BackendSample
-	up, circuit *prometheus.Desc
-}
-
-var _ prometheus.Collector = (*backendCollector)(nil)
-
-// Describe implements [prometheus.Collector].
-func (c *backendCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- c.up
-	ch <- c.circuit
-}
-
-// Collect implements [prometheus.Collector].
-func (c *backendCollector) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	for _, b := range c.source() {
-		gauge(c.circuit, b.circuit(), b.Name)
-		told := map[string]bool{}
-		for _, n := range b.Nodes {
-			if !told[n.Name] { // one that differs only in its query has the same name
-				told[n.Name] = true
-				up := 0.0
-				if n.Up {
-					up = 1
-				}
-				gauge(c.up, up, b.Name, n.Name)
+	up := gauges("gateway_backend_up",
+		"1 if the node gets messages, 0 while checks or failures in a row keep them from it.", "backend", "node")
+	circuit := gauges("gateway_circuit_state",
+		"0 if stored messages are sent to the backend; they wait with 1 because it is down, 2 because it refuses the gateway's credentials, 3 because an operator holds it.", "backend")
+	m.registry.lookup(func(put putter) {
+		for _, b := range source() {
+			put(circuit, b.circuit(), b.Name)
+			for _, n := range b.Nodes { // of those that differ only in their query the first counts: they have one name
+				put(up, truth(n.Up), b.Name, n.Name)
 			}
 		}
-	}
+	}, up, circuit)
 }

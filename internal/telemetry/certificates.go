@@ -1,10 +1,6 @@
 package telemetry
 
-import (
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "time"
 
 // CertificateSample is what a scrape tells of the certificate of a listener.
 type CertificateSample struct {
@@ -15,30 +11,15 @@ type CertificateSample struct {
 // WatchCertificates adds the time that certificates have left, which is looked
 // up at every scrape. It may be called once.
 func (m *Metrics) WatchCertificates(source func() []CertificateSample) {
-	m.registry.MustRegister(&certificateCollector{
-		source: source,
-		left: prometheus.NewDesc("gateway_certificate_expiry_seconds",
-			"Seconds until the first of the listener's certificates expires, negative once one has, 0 while one is missing.", []string{"listener"}, nil),
-	})
-}
-
-type certificateCollector struct {
-	source func() []CertificateSample
-	left   *prometheus.Desc
-}
-
-var _ prometheus.Collector = (*certificateCollector)(nil)
-
-// Describe implements [prometheus.Collector].
-func (c *certificateCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.left }
-
-// Collect implements [prometheus.Collector].
-func (c *certificateCollector) Collect(ch chan<- prometheus.Metric) {
-	for _, s := range c.source() {
-		left := 0.0
-		if !s.Until.IsZero() {
-			left = time.Until(s.Until).Seconds()
+	left := gauges("gateway_certificate_expiry_seconds",
+		"Seconds until the first of the listener's certificates expires, negative once one has, 0 while one is missing.", "listener")
+	m.registry.lookup(func(put putter) {
+		for _, s := range source() {
+			if s.Until.IsZero() {
+				put(left, 0, s.Listener)
+			} else {
+				put(left, time.Until(s.Until).Seconds(), s.Listener)
+			}
 		}
-		ch <- prometheus.MustNewConstMetric(c.left, prometheus.GaugeValue, left, s.Listener)
-	}
+	}, left)
 }

@@ -1,6 +1,6 @@
 package telemetry
 
-import "github.com/prometheus/client_golang/prometheus"
+import dto "github.com/prometheus/client_model/go"
 
 // TrafficSample is what a scrape tells of a link besides the messages that wait for it.
 type TrafficSample struct {
@@ -16,50 +16,24 @@ type TrafficSample struct {
 // WatchLinks adds the state of the links, which is looked up at every scrape. It may be
 // called once.
 func (m *Metrics) WatchLinks(source func() []TrafficSample) {
-	m.registry.MustRegister(&linkCollector{
-		source: source,
-		up:     prometheus.NewDesc("gateway_link_up", "1 if the last exchange with the other site has worked.", []string{"link"}, nil),
-		age:    prometheus.NewDesc("gateway_link_lag_seconds", "Age of the oldest message that waits for the other site.", []string{"link"}, nil),
-		items:  prometheus.NewDesc("gateway_link_items_total", "Messages by what became of them at the other end.", []string{"link", "direction", "outcome"}, nil),
-		bytes:  prometheus.NewDesc("gateway_link_bytes_total", "Octets of batches, as they were on the wire.", []string{"link", "direction"}, nil),
-	})
-}
-
-type linkCollector struct {
-	source                func() []TrafficSample
-	up, age, items, bytes *prometheus.Desc
-}
-
-var _ prometheus.Collector = (*linkCollector)(nil)
-
-// Describe implements [prometheus.Collector].
-func (c *linkCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.up, c.age, c.items, c.bytes} {
-		ch <- d
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (c *linkCollector) Collect(ch chan<- prometheus.Metric) {
-	tell := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
-	}
-	for _, l := range c.source() {
-		up := 0.0
-		if l.Up {
-			up = 1
+	up := gauges("gateway_link_up", "1 if the last exchange with the other site has worked.", "link")
+	age := gauges("gateway_link_lag_seconds", "Age of the oldest message that waits for the other site.", "link")
+	items := newFamily(dto.MetricType_COUNTER, "gateway_link_items_total", "Messages by what became of them at the other end.", "direction", "link", "outcome")
+	octets := newFamily(dto.MetricType_COUNTER, "gateway_link_bytes_total", "Octets of batches, as they were on the wire.", "direction", "link")
+	m.registry.lookup(func(put putter) {
+		for _, l := range source() {
+			if !l.Idle {
+				put(up, truth(l.Up), l.Name)
+				put(age, l.LagSeconds, l.Name)
+			}
+			for outcome, n := range l.Sent {
+				put(items, float64(n), "out", l.Name, outcome)
+			}
+			for outcome, n := range l.Received {
+				put(items, float64(n), "in", l.Name, outcome)
+			}
+			put(octets, float64(l.BytesOut), "out", l.Name)
+			put(octets, float64(l.BytesIn), "in", l.Name)
 		}
-		if !l.Idle {
-			tell(c.up, prometheus.GaugeValue, up, l.Name)
-			tell(c.age, prometheus.GaugeValue, l.LagSeconds, l.Name)
-		}
-		for outcome, n := range l.Sent {
-			tell(c.items, prometheus.CounterValue, float64(n), l.Name, "out", outcome)
-		}
-		for outcome, n := range l.Received {
-			tell(c.items, prometheus.CounterValue, float64(n), l.Name, "in", outcome)
-		}
-		tell(c.bytes, prometheus.CounterValue, float64(l.BytesOut), l.Name, "out")
-		tell(c.bytes, prometheus.CounterValue, float64(l.BytesIn), l.Name, "in")
-	}
+	}, up, age, items, octets)
 }

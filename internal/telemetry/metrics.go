@@ -3,6 +3,7 @@ package telemetry
 import (
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -26,82 +27,58 @@ var durations = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 
 
 // Metrics are the figures of one gateway. Create it with [NewMetrics].
 type Metrics struct {
-	registry *prometheus.Registry
-	requests *prometheus.CounterVec
-	duration *prometheus.HistogramVec
-	faults   *prometheus.CounterVec
-	attempts *prometheus.CounterVec
-	shadows  *prometheus.CounterVec
-	reload   prometheus.Gauge
-	codec    prometheus.Counter
-	skipped  *prometheus.CounterVec
+	registry *registry
+	requests *vector // by operation, outcome, route
+	duration *vector // by operation, route
+	faults   *vector // by code, route
+	attempts *vector // by result, route
+	shadows  *vector // by result, route
+	codec    *series
+	skipped  *vector // by route
 	queue    *queueMetrics
+	refused  atomic.Bool // the last reload
 
-	// The children of requests and duration, and of attempts, so that an
-	// exchange costs two map lookups and no allocation (TestAllocs).
-	series known[seriesKey, *series]
-	count  known[attemptKey, prometheus.Counter]
+	// The series of an exchange, by what the message calls its operation: few of
+	// these have a label of their own.
+	exchanges known[exchangeKey, exchangeSeries]
 
 	mu         sync.Mutex
 	operations map[string]map[string]struct{} // route -> operations named so far; guarded by mu
 	codes      map[string]struct{}            // fault codes named so far; guarded by mu
 }
 
-type attemptKey struct{ route, result string }
+type exchangeKey struct{ route, operation, outcome string }
 
-type seriesKey struct{ route, operation, outcome string }
-
-type series struct {
-	total    prometheus.Counter
-	duration prometheus.Observer
-}
+type exchangeSeries struct{ total, duration *series }
 
 // NewMetrics returns a registry with the metrics of the gateway, of the Go
 // runtime and of the process.
 func NewMetrics() *Metrics {
+	foreign := prometheus.NewRegistry()
+	foreign.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gateway_requests_total",
-			Help: "Requests answered, by route, operation and outcome.",
-		}, []string{"route", "operation", "outcome"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "gateway_request_duration_seconds",
-			Help:    "Time from the first octet of a request to the last of its answer.",
-			Buckets: durations,
-		}, []string{"route", "operation"}),
-		faults: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gateway_faults_total",
-			Help: "Faults and refusals that the gateway made itself, by route and code.",
-		}, []string{"route", "code"}),
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gateway_attempts_total",
-			Help: "Tries at backend nodes, by route and result.",
-		}, []string{"route", "result"}),
-		shadows: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gateway_shadow_total",
-			Help: "Copies of messages for shadow backends, by route and result.",
-		}, []string{"route", "result"}),
-		reload: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gateway_config_reload_ok",
-			Help: "1 if the configuration as it stands on disk is the one in use, 0 if the last reload was refused.",
-		}),
-		codec: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gateway_codec_bytes_total",
-			Help: "Octets of XML checked.",
-		}),
-		skipped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gateway_normalize_skipped_total",
-			Help: "Messages that were not normalized because that could have broken a signature, by route.",
-		}, []string{"route"}),
-		queue:      newQueueMetrics(),
+		registry: &registry{foreign: foreign},
+		requests: counters("gateway_requests_total",
+			"Requests answered, by route, operation and outcome.", "operation", "outcome", "route"),
+		duration: histograms("gateway_request_duration_seconds",
+			"Time from the first octet of a request to the last of its answer.", durations, "operation", "route"),
+		faults: counters("gateway_faults_total",
+			"Faults and refusals that the gateway made itself, by route and code.", "code", "route"),
+		attempts: counters("gateway_attempts_total",
+			"Tries at backend nodes, by route and result.", "result", "route"),
+		shadows: counters("gateway_shadow_total",
+			"Copies of messages for shadow backends, by route and result.", "result", "route"),
+		skipped: counters("gateway_normalize_skipped_total",
+			"Messages that were not normalized because that could have broken a signature, by route.", "route"),
 		operations: map[string]map[string]struct{}{},
 		codes:      map[string]struct{}{},
 	}
-	m.registry.MustRegister(m.requests, m.duration, m.faults, m.attempts, m.shadows, m.reload, m.codec, m.skipped,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.queue.register(m.registry)
-	m.reload.Set(1)
+	m.registry.count(m.requests, m.duration, m.faults, m.attempts, m.shadows, m.skipped)
+	m.codec = m.registry.counter("gateway_codec_bytes_total", "Octets of XML checked.")
+	reload := gauges("gateway_config_reload_ok",
+		"1 if the configuration as it stands on disk is the one in use, 0 if the last reload was refused.")
+	m.registry.lookup(func(put putter) { put(reload, truth(!m.refused.Load())) }, reload)
+	m.queue = newQueueMetrics(m.registry)
 	return m
 }
 
@@ -109,44 +86,39 @@ func NewMetrics() *Metrics {
 func (m *Metrics) Handler() http.Handler { return newScraper(m.registry) }
 
 // Reloaded tells whether the last reload of the configuration was taken.
-func (m *Metrics) Reloaded(ok bool) {
-	if ok {
-		m.reload.Set(1)
-	} else {
-		m.reload.Set(0)
-	}
-}
+func (m *Metrics) Reloaded(ok bool) { m.refused.Store(!ok) }
 
 // Request counts an answered request. The operation is "" where none is known.
 func (m *Metrics) Request(route, operation, outcome string, took time.Duration) {
 	s := m.seriesOf(route, operation, outcome)
-	s.total.Inc()
-	s.duration.Observe(took.Seconds())
+	s.total.add(1)
+	s.duration.observe(took.Seconds())
 }
 
 // traced is Request for one that is traced, which becomes the exemplar of its bucket.
 func (m *Metrics) traced(route, operation, outcome string, took time.Duration, trace string) {
 	s := m.seriesOf(route, operation, outcome)
-	s.total.Inc()
-	s.duration.(prometheus.ExemplarObserver).ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": trace})
+	s.total.add(1)
+	v := took.Seconds()
+	s.duration.traces[s.duration.observe(v)].Store(&exemplar{trace, v, time.Now()})
 }
 
-// seriesOf finds the cached series or makes it.
-func (m *Metrics) seriesOf(route, operation, outcome string) *series {
-	k := seriesKey{route, label(operation), outcome}
-	if s, ok := m.series.get(k); ok {
+// seriesOf finds the series of an exchange or makes them.
+func (m *Metrics) seriesOf(route, operation, outcome string) exchangeSeries {
+	k := exchangeKey{route, label(operation), outcome}
+	if s, ok := m.exchanges.get(k); ok {
 		return s
 	}
 	k.operation = m.operation(route, k.operation)
-	if s, ok := m.series.get(k); ok {
+	if s, ok := m.exchanges.get(k); ok {
 		return s
 	}
-	s := &series{
-		total:    m.requests.WithLabelValues(k.route, k.operation, k.outcome),
-		duration: m.duration.WithLabelValues(k.route, k.operation),
-	}
-	m.series.put(k, s)
-	return s
+	return m.exchanges.add(k, func() exchangeSeries {
+		return exchangeSeries{
+			total:    m.requests.of(values{k.operation, k.outcome, k.route}),
+			duration: m.duration.of(values{k.operation, k.route}),
+		}
+	})
 }
 
 // operation returns op if it has, or now gets, a name of its own on this
@@ -172,9 +144,7 @@ func (m *Metrics) operation(route, op string) string {
 }
 
 // Fault counts a fault or refusal that the gateway made, by its code.
-func (m *Metrics) Fault(route, code string) {
-	m.faults.WithLabelValues(route, m.code(label(code))).Inc()
-}
+func (m *Metrics) Fault(route, code string) { m.faults.of(values{m.code(label(code)), route}).add(1) }
 
 func (m *Metrics) code(code string) string {
 	m.mu.Lock()
@@ -190,28 +160,20 @@ func (m *Metrics) code(code string) string {
 }
 
 // Attempt counts one try at a node.
-func (m *Metrics) Attempt(route, result string) {
-	k := attemptKey{route, result}
-	c, ok := m.count.get(k)
-	if !ok {
-		c = m.attempts.WithLabelValues(route, result)
-		m.count.put(k, c)
-	}
-	c.Inc()
-}
+func (m *Metrics) Attempt(route, result string) { m.attempts.of(values{result, route}).add(1) }
 
 // Shadow counts a copy of a message for a shadow backend.
-func (m *Metrics) Shadow(route, result string) { m.shadows.WithLabelValues(route, result).Inc() }
+func (m *Metrics) Shadow(route, result string) { m.shadows.of(values{result, route}).add(1) }
 
 // Scanned counts octets that went through the codec.
 func (m *Metrics) Scanned(n int64) {
 	if n > 0 {
-		m.codec.Add(float64(n))
+		m.codec.add(uint64(n))
 	}
 }
 
 // NormalizeSkipped counts a message that went on as it was, for its signature.
-func (m *Metrics) NormalizeSkipped(route string) { m.skipped.WithLabelValues(route).Inc() }
+func (m *Metrics) NormalizeSkipped(route string) { m.skipped.of(values{route}).add(1) }
 
 // label makes a word from a message fit to be a label value: UTF-8, which the
 // exposition format demands, and short. Words that are both, which is all of

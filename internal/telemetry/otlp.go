@@ -14,9 +14,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -36,15 +36,19 @@ type otlp struct {
 	url    string
 	client *http.Client
 	log    *slog.Logger
-	lost   prometheus.Counter
+	lost   *series
+
+	// waiting is how many spans have entered and are neither taken nor lost.
+	waiting atomic.Int64
 
 	mu   sync.Mutex
-	told time.Time // when the log was told of a failure; zero while all is well
+	told time.Time // when the log was told of a failure; zero while all is well; guarded by mu
+	full time.Time // when it was told that spans found no room; guarded by mu
 }
 
 var _ sdk.SpanExporter = (*otlp)(nil)
 
-func newOTLP(to string, log *slog.Logger, lost prometheus.Counter) *otlp {
+func newOTLP(to string, log *slog.Logger, lost *series) *otlp {
 	if base, query, found := strings.Cut(to, "?"); !strings.HasSuffix(base, otlpPath) {
 		to = strings.TrimSuffix(base, "/") + otlpPath
 		if found {
@@ -63,6 +67,30 @@ func newOTLP(to string, log *slog.Logger, lost prometheus.Counter) *otlp {
 	}
 }
 
+// enter lets a span in that will come by ExportSpans, unless so many wait that it
+// could be dropped on its way, where nobody would count it: then it is lost here.
+func (o *otlp) enter() bool {
+	if o.waiting.Add(1) <= traceQueue {
+		return true
+	}
+	o.waiting.Add(-1)
+	o.lost.add(1)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if time.Since(o.full) >= time.Minute {
+		o.full = time.Now()
+		o.log.Warn("the collector of traces is too slow: spans are lost", "waiting", traceQueue)
+	}
+	return false
+}
+
+// abandon counts what still waits as lost: it comes no more.
+func (o *otlp) abandon() {
+	if n := o.waiting.Swap(0); n > 0 {
+		o.lost.add(uint64(n))
+	}
+}
+
 // ExportSpans implements [sdk.SpanExporter]. It never fails: what is not taken is
 // counted and told here.
 func (o *otlp) ExportSpans(ctx context.Context, list []sdk.ReadOnlySpan) error {
@@ -70,8 +98,17 @@ func (o *otlp) ExportSpans(ctx context.Context, list []sdk.ReadOnlySpan) error {
 	if err == nil {
 		err = o.send(ctx, body)
 	}
+	lost := 0
+	if refused, some := errors.AsType[*refusedSpans](err); some {
+		lost = min(int(refused.n), len(list))
+	} else if err != nil {
+		lost = len(list)
+	}
+	if o.waiting.Add(-int64(len(list))) < 0 {
+		lost = 0 // they were given up meanwhile, and are counted
+	}
 	if err != nil {
-		o.lost.Add(float64(len(list)))
+		o.lost.add(uint64(lost))
 		o.tell(err)
 		return nil
 	}
@@ -80,6 +117,11 @@ func (o *otlp) ExportSpans(ctx context.Context, list []sdk.ReadOnlySpan) error {
 	o.mu.Unlock()
 	return nil
 }
+
+// refusedSpans is the error of a collector that has taken the others of a batch.
+type refusedSpans struct{ n int64 }
+
+func (e *refusedSpans) Error() string { return fmt.Sprintf("telemetry: it has refused %d spans", e.n) }
 
 // Shutdown implements [sdk.SpanExporter].
 func (o *otlp) Shutdown(context.Context) error {
@@ -145,7 +187,7 @@ func (o *otlp) post(ctx context.Context, body []byte) (again bool, wait time.Dur
 	case resp.StatusCode == http.StatusOK:
 		var got collector.ExportTraceServiceResponse
 		if proto.Unmarshal(answer, &got) == nil && got.GetPartialSuccess().GetRejectedSpans() > 0 {
-			return false, 0, fmt.Errorf("telemetry: it has refused %d spans", got.GetPartialSuccess().GetRejectedSpans())
+			return false, 0, &refusedSpans{got.GetPartialSuccess().GetRejectedSpans()}
 		}
 		return false, 0, nil
 	case resp.StatusCode == 429 || resp.StatusCode == 502 || resp.StatusCode == 503 || resp.StatusCode == 504:

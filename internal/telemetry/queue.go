@@ -1,10 +1,6 @@
 package telemetry
 
-import (
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "time"
 
 // The bounds of the histograms of stored messages: a delivery takes some
 // milliseconds where the backend is up, and days where it is not; a sync of a
@@ -44,86 +40,66 @@ type QueueSource struct {
 	DiskFree func() (octets int64, ok bool)
 }
 
-// queueMetrics are the figures of stored messages that are counted; those that
-// are looked up stand in queueCollector.
+// queueMetrics are the figures of stored messages that are counted; the others are
+// looked up, see WatchQueue.
 type queueMetrics struct {
-	latency *prometheus.HistogramVec
-	dead    *prometheus.CounterVec
-	sync    prometheus.Histogram
-	group   prometheus.Histogram
-	errors  prometheus.Counter
-	gaps    prometheus.Counter
-	clock   *prometheus.CounterVec
+	latency *vector // by route
+	dead    *vector // by reason, route
+	clock   *vector // by direction
+	sync    *series
+	group   *series
+	errors  *series
+	gaps    *series
 }
 
-func newQueueMetrics() *queueMetrics {
-	return &queueMetrics{
-		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "gateway_delivery_latency_seconds",
-			Help:    "Time from the acceptance of a stored message to its delivery.",
-			Buckets: latencies,
-		}, []string{"route"}),
-		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gateway_dead_letters_total",
-			Help: "Stored messages that became dead letters, by route and reason.",
-		}, []string{"route", "reason"}),
-		sync: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "gateway_store_sync_seconds",
-			Help:    "Time of one sync of the store's disk.",
-			Buckets: syncTimes,
-		}),
-		group: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "gateway_store_group_messages",
-			Help:    "Messages made durable by one sync.",
-			Buckets: groupSizes,
-		}),
-		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gateway_store_errors_total",
-			Help: "Errors after which the store is not trusted any more, and places in it that are damaged.",
-		}),
-		gaps: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gateway_store_gaps_total",
-			Help: "Gaps in the log of stored messages that nothing accounts for.",
-		}),
-		clock: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gateway_clock_steps_total",
-			Help: "Times that the wall clock was set by more than an hour, or was found so at a start.",
-		}, []string{"direction"}),
+func newQueueMetrics(r *registry) *queueMetrics {
+	syncs := histograms("gateway_store_sync_seconds", "Time of one sync of the store's disk.", syncTimes)
+	groups := histograms("gateway_store_group_messages", "Messages made durable by one sync.", groupSizes)
+	q := &queueMetrics{
+		latency: histograms("gateway_delivery_latency_seconds",
+			"Time from the acceptance of a stored message to its delivery.", latencies, "route"),
+		dead: counters("gateway_dead_letters_total",
+			"Stored messages that became dead letters, by route and reason.", "reason", "route"),
+		clock: counters("gateway_clock_steps_total",
+			"Times that the wall clock was set by more than an hour, or was found so at a start.", "direction"),
+		sync:  syncs.of(values{}),
+		group: groups.of(values{}),
+		errors: r.counter("gateway_store_errors_total",
+			"Errors after which the store is not trusted any more, and places in it that are damaged."),
+		gaps: r.counter("gateway_store_gaps_total", "Gaps in the log of stored messages that nothing accounts for."),
 	}
-}
-
-func (q *queueMetrics) register(r prometheus.Registerer) {
+	r.count(q.latency, q.dead, q.clock, syncs, groups)
 	for _, direction := range []string{"forward", "back"} {
-		q.clock.WithLabelValues(direction) // from 0, so that the first step is an increase
+		q.clock.of(values{direction}) // from 0, so that the first step is an increase
 	}
-	r.MustRegister(q.latency, q.dead, q.sync, q.group, q.errors, q.gaps, q.clock)
+	return q
 }
 
 // Delivered counts a stored message that was delivered, this long after its
 // acceptance.
 func (m *Metrics) Delivered(route string, after time.Duration) {
-	m.queue.latency.WithLabelValues(route).Observe(after.Seconds())
+	m.queue.latency.of(values{route}).observe(after.Seconds())
 }
 
 // Died counts a dead letter.
-func (m *Metrics) Died(route, reason string) { m.queue.dead.WithLabelValues(route, reason).Inc() }
+func (m *Metrics) Died(route, reason string) { m.queue.dead.of(values{reason, route}).add(1) }
 
 // Synced counts a sync of the store that made messages durable.
 func (m *Metrics) Synced(took time.Duration, messages int) {
-	m.queue.sync.Observe(took.Seconds())
+	m.queue.sync.observe(took.Seconds())
 	if messages > 0 {
-		m.queue.group.Observe(float64(messages))
+		m.queue.group.observe(float64(messages))
 	}
 }
 
 // StoreError counts an error after which the store is not trusted.
-func (m *Metrics) StoreError(error) { m.queue.errors.Inc() }
+func (m *Metrics) StoreError(error) { m.queue.errors.add(1) }
 
 // Damage counts a place of the store that is not as it was written.
-func (m *Metrics) Damage(error) { m.queue.errors.Inc() }
+func (m *Metrics) Damage(error) { m.queue.errors.add(1) }
 
 // Gap counts a gap in the log, from one sequence number to another.
-func (m *Metrics) Gap(_, _ uint64) { m.queue.gaps.Inc() }
+func (m *Metrics) Gap(_, _ uint64) { m.queue.gaps.add(1) }
 
 // ClockSet counts a step of the wall clock.
 func (m *Metrics) ClockSet(by time.Duration) {
@@ -131,66 +107,39 @@ func (m *Metrics) ClockSet(by time.Duration) {
 	if by < 0 {
 		direction = "back"
 	}
-	m.queue.clock.WithLabelValues(direction).Inc()
+	m.queue.clock.of(values{direction}).add(1)
 }
 
 // WatchQueue adds what is looked up in the store at every scrape. It may be
 // called once, when there is a store.
 func (m *Metrics) WatchQueue(s QueueSource) {
-	describe := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(name, help, labels, nil)
-	}
-	m.registry.MustRegister(&queueCollector{
-		source:   s,
-		messages: describe("gateway_queue_messages", "Stored messages, by route and state.", "route", "state"),
-		oldest:   describe("gateway_queue_oldest_age_seconds", "Age of the oldest stored message that waits.", "route"),
-		stopped:  describe("gateway_queue_stopped_keys", "Order keys that stand still until an operator replays or drops their dead letter.", "route"),
-		ids:      describe("gateway_dedup_ids", "Messages of which repeats are noticed.", "route"),
-		lag:      describe("gateway_link_lag_messages", "Stored messages that wait for another site.", "link"),
-		free:     describe("gateway_disk_free_bytes", "Room on the filesystem of the store."),
-	})
-}
-
-type queueCollector struct {
-	source                                    QueueSource
-	messages, oldest, stopped, ids, lag, free *prometheus.Desc
-}
-
-var _ prometheus.Collector = (*queueCollector)(nil)
-
-// Describe implements [prometheus.Collector].
-func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.messages, c.oldest, c.stopped, c.ids, c.lag, c.free} {
-		ch <- d
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	for _, q := range c.source.Queues() {
-		for _, s := range []struct {
-			state string
-			n     int
-		}{{"pending", q.Pending}, {"retrying", q.Retrying}, {"dead", q.Dead}, {"orphaned", q.Orphaned}} {
-			gauge(c.messages, float64(s.n), q.Route, s.state)
+	messages := gauges("gateway_queue_messages", "Stored messages, by route and state.", "route", "state")
+	oldest := gauges("gateway_queue_oldest_age_seconds", "Age of the oldest stored message that waits.", "route")
+	stopped := gauges("gateway_queue_stopped_keys", "Order keys that stand still until an operator replays or drops their dead letter.", "route")
+	ids := gauges("gateway_dedup_ids", "Messages of which repeats are noticed.", "route")
+	lag := gauges("gateway_link_lag_messages", "Stored messages that wait for another site.", "link")
+	free := gauges("gateway_disk_free_bytes", "Room on the filesystem of the store.")
+	m.registry.lookup(func(put putter) {
+		for _, q := range s.Queues() {
+			put(messages, float64(q.Dead), q.Route, "dead")
+			put(messages, float64(q.Orphaned), q.Route, "orphaned")
+			put(messages, float64(q.Pending), q.Route, "pending")
+			put(messages, float64(q.Retrying), q.Route, "retrying")
+			age := 0.0
+			if !q.Oldest.IsZero() {
+				age = max(0, time.Since(q.Oldest).Seconds())
+			}
+			put(oldest, age, q.Route)
+			put(stopped, float64(q.Stopped), q.Route)
+			put(ids, float64(q.IDs), q.Route)
 		}
-		age := 0.0
-		if !q.Oldest.IsZero() {
-			age = max(0, time.Since(q.Oldest).Seconds())
+		if s.Links != nil {
+			for _, l := range s.Links() {
+				put(lag, float64(l.Waiting), l.Link)
+			}
 		}
-		gauge(c.oldest, age, q.Route)
-		gauge(c.stopped, float64(q.Stopped), q.Route)
-		gauge(c.ids, float64(q.IDs), q.Route)
-	}
-	if c.source.Links != nil {
-		for _, l := range c.source.Links() {
-			gauge(c.lag, float64(l.Waiting), l.Link)
+		if n, ok := s.DiskFree(); ok {
+			put(free, float64(n))
 		}
-	}
-	if n, ok := c.source.DiskFree(); ok {
-		gauge(c.free, float64(n))
-	}
+	}, messages, oldest, stopped, ids, lag, free)
 }

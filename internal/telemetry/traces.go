@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -22,7 +21,8 @@ import (
 )
 
 const (
-	// traceQueue is how many finished spans wait for the collector; more are lost.
+	// traceQueue is how many finished spans wait for the collector, those that are on
+	// their way to it included; more are lost.
 	traceQueue = 8192
 	traceBatch = 512
 	traceDelay = time.Second
@@ -39,7 +39,7 @@ const (
 type Tracer struct {
 	log     *slog.Logger
 	version string
-	lost    prometheus.Counter
+	lost    *series
 	rand    func() uint64
 
 	state atomic.Pointer[traceState] // nil = off
@@ -52,6 +52,7 @@ type Tracer struct {
 type traceState struct {
 	to       string
 	bound    uint64 // ids of which the last eight octets are below it are sampled
+	out      *otlp
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 }
@@ -62,12 +63,9 @@ var _ proxy.Tracer = (*Tracer)(nil)
 func NewTracer(version string, log *slog.Logger, m *Metrics) *Tracer {
 	t := &Tracer{
 		log: log, version: version, rand: rand.Uint64,
-		lost: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gateway_trace_spans_lost_total",
-			Help: "Spans that the collector of traces did not take.",
-		}),
+		lost: m.registry.counter("gateway_trace_spans_lost_total",
+			"Spans that the collector of traces did not take, or was too slow for."),
 	}
-	m.registry.MustRegister(t.lost)
 	return t
 }
 
@@ -107,21 +105,23 @@ func (t *Tracer) open(to string, sample float64) *traceState {
 	if t.version != "" {
 		about = append(about, attribute.String("service.version", t.version))
 	}
+	out := newOTLP(to, t.log, t.lost)
 	provider := sdk.NewTracerProvider(
 		sdk.WithResource(resource.NewSchemaless(about...)),
 		sdk.WithSampler(sdk.AlwaysSample()), // who has no place has no span
 		sdk.WithIDGenerator(placed{}),
-		sdk.WithBatcher(newOTLP(to, t.log, t.lost),
-			sdk.WithMaxQueueSize(traceQueue), sdk.WithMaxExportBatchSize(traceBatch),
+		sdk.WithBatcher(out,
+			sdk.WithMaxQueueSize(traceQueue), // it drops what finds no room and tells nobody: see otlp.enter sdk.WithMaxExportBatchSize(traceBatch),
 			sdk.WithBatchTimeout(traceDelay), sdk.WithExportTimeout(traceTimeout)),
 	)
-	return &traceState{to: to, bound: boundOf(sample), provider: provider, tracer: provider.Tracer("soapway/proxy")}
+	return &traceState{to: to, bound: boundOf(sample), out: out, provider: provider, tracer: provider.Tracer("soapway/proxy")}
 }
 
 func shutTraces(ctx context.Context, s *traceState) {
 	ctx, cancel := context.WithTimeout(ctx, traceTimeout)
 	defer cancel()
-	_ = s.provider.Shutdown(ctx) // what is not sent then is lost
+	_ = s.provider.Shutdown(ctx)
+	s.out.abandon()
 }
 
 // Run waits for stop and then sends what is left, until cut is done. Its shape is
@@ -203,6 +203,9 @@ type made struct {
 
 // put makes a span.
 func (s *traceState) put(m *made) {
+	if !s.out.enter() {
+		return
+	}
 	ctx := context.WithValue(context.Background(), placeKey{}, m.place)
 	if m.place.Parent != [8]byte{} {
 		state, _ := trace.ParseTraceState(m.place.State) // one that is not valid is none
