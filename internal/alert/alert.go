@@ -16,6 +16,10 @@ const (
 	maxNotice   = 100
 	maxText     = 300
 	sendTimeout = 10 * time.Second
+
+	// again is how many times its calm a condition may be over and still be one that
+	// comes and goes when it is back.
+	again = 10
 )
 
 // A Condition is something wrong that holds at this moment.
@@ -35,8 +39,9 @@ type Options struct {
 	Source Source
 	// Every is the time between two looks. Default 2s.
 	Every time.Duration
-	// Calm is how long a condition must be gone to be over. Default 30s.
-	Calm time.Duration
+	// Calm is how long a condition must be gone to be over. It doubles, up to MaxCalm,
+	// each time that the condition is back soon after. Defaults 30s and 30m.
+	Calm, MaxCalm time.Duration
 	// Retry is the wait after a notice that was not taken, which doubles up to
 	// MaxRetry. Defaults 5s and 5m.
 	Retry, MaxRetry time.Duration
@@ -51,6 +56,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.Every = cmp.Or(o.Every, 2*time.Second)
 	o.Calm = cmp.Or(o.Calm, 30*time.Second)
+	o.MaxCalm = cmp.Or(o.MaxCalm, 30*time.Minute)
 	o.Retry = cmp.Or(o.Retry, 5*time.Second)
 	o.MaxRetry = cmp.Or(o.MaxRetry, 5*time.Minute)
 	if o.Transport == nil {
@@ -66,7 +72,8 @@ func (o Options) withDefaults() Options {
 type Watcher struct {
 	opt    Options
 	alarms map[key]*alarm
-	full   bool // the log has been told that there are too many
+	past   map[key]past // of those that are over
+	full   bool         // the log has been told that there are too many
 
 	mu   sync.Mutex
 	url  string // where notices go; guarded by mu
@@ -83,6 +90,14 @@ type alarm struct {
 	seen  time.Time // when it was last listed
 	ended time.Time // zero while it is open
 	told  bool      // somebody knows that it has opened
+	calm  time.Duration
+}
+
+// past is what is remembered of an alarm that is over, for a while: one that is back
+// soon needs a longer calm.
+type past struct {
+	ended time.Time
+	calm  time.Duration
 }
 
 // due reports whether there is something to tell of it.
@@ -90,7 +105,7 @@ func (a *alarm) due() bool { return a.told != a.ended.IsZero() }
 
 // New returns a watcher that has not started.
 func New(opt Options) *Watcher {
-	return &Watcher{opt: opt.withDefaults(), alarms: map[key]*alarm{}, wake: make(chan struct{}, 1)}
+	return &Watcher{opt: opt.withDefaults(), alarms: map[key]*alarm{}, past: map[key]past{}, wake: make(chan struct{}, 1)}
 }
 
 // Set says where notices go, "" for nowhere, and which file keeps what was told, ""
@@ -127,8 +142,12 @@ func (w *Watcher) Run(stop, _ context.Context) error {
 		case <-w.wake:
 		}
 		url, path := w.settings()
+		if url != s.to {
+			s = sender{to: url} // whoever is there has refused nothing yet
+		}
 		if url == "" {
 			clear(w.alarms)
+			loaded = "" // what was told still is, when there is a webhook again
 			continue
 		}
 		if path != loaded {
@@ -136,7 +155,7 @@ func (w *Watcher) Run(stop, _ context.Context) error {
 			loaded = path
 		}
 		w.look(time.Now())
-		if s.try(stop, w, url) {
+		if s.try(stop, w) {
 			w.save(path)
 		}
 	}
@@ -154,20 +173,45 @@ func (w *Watcher) look(now time.Time) {
 				w.tellFull()
 				continue
 			}
-			a = &alarm{since: now}
+			a = &alarm{since: now, calm: w.calmOf(k, now)}
 			w.alarms[k] = a
 			w.opt.Log.Warn("alarm", "kind", c.Kind, "subject", c.Subject, "text", c.Text)
 		}
 		a.Condition, a.seen, a.ended = c, now, time.Time{} // one whose end was not told yet goes on
 	}
 	for k, a := range w.alarms {
-		if a.ended.IsZero() && sure && now.Sub(a.seen) >= w.opt.Calm {
+		if a.ended.IsZero() && sure && now.Sub(a.seen) >= a.calm {
 			a.ended = now
 			w.opt.Log.Info("alarm is over", "kind", k.kind, "subject", k.subject, "after", now.Sub(a.since).Round(time.Second))
 		}
 		if !a.ended.IsZero() && !a.told {
-			delete(w.alarms, k)
+			w.over(a)
 		}
+	}
+}
+
+// calmOf is how long a condition that opens now must be gone to be over.
+func (w *Watcher) calmOf(k key, now time.Time) time.Duration {
+	for k, p := range w.past {
+		if now.Sub(p.ended) > again*p.calm {
+			delete(w.past, k)
+		}
+	}
+	p, back := w.past[k]
+	if !back {
+		return w.opt.Calm
+	}
+	delete(w.past, k)
+	return min(2*p.calm, max(w.opt.MaxCalm, w.opt.Calm))
+}
+
+// over forgets an alarm of whose end nobody is to be told any more, but for that it
+// was there.
+func (w *Watcher) over(a *alarm) {
+	k := key{a.Kind, a.Subject}
+	delete(w.alarms, k)
+	if len(w.past) < maxAlarms {
+		w.past[k] = past{a.ended, a.calm}
 	}
 }
 

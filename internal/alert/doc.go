@@ -6,8 +6,10 @@
 // A [Source] lists the conditions that hold; it is asked every few seconds. A
 // condition is known by its kind and subject. It opens when it is listed, and
 // closes when it has not been for [Options.Calm], so that one that comes and goes
-// is one alarm. Of what a source is not sure of, as while a store is still being
-// read, nothing closes.
+// is one alarm. One that is back soon after it has closed needs twice as long the
+// next time, up to [Options.MaxCalm]: what goes up and down all night is told a few
+// times. Of what a source is not sure of, as while a store is still being read,
+// nothing closes.
 //
 // # Notices
 //

@@ -50,7 +50,7 @@ func (w *Watcher) load(path string) {
 			old.told, old.since = true, a.Since
 			continue
 		}
-		w.alarms[k] = &alarm{Condition: Condition{Kind: a.Kind, Subject: a.Subject, Text: a.Text}, since: a.Since, seen: now, told: true}
+		w.alarms[k] = &alarm{Condition: Condition{Kind: a.Kind, Subject: a.Subject, Text: a.Text}, since: a.Since, seen: now, told: true, calm: w.opt.Calm}
 	}
 }
 

@@ -43,6 +43,7 @@ type Alert struct {
 
 // sender sends one notice after the other.
 type sender struct {
+	to   string // the webhook
 	id   string // of the notice that was not taken; "" = none
 	last []key  // what it tells
 	next time.Time
@@ -50,7 +51,7 @@ type sender struct {
 }
 
 // try sends what is due, if it is time for that, and reports whether it was taken.
-func (s *sender) try(ctx context.Context, w *Watcher, to string) bool {
+func (s *sender) try(ctx context.Context, w *Watcher) bool {
 	list := w.due()
 	now := time.Now()
 	if len(list) == 0 || now.Before(s.next) {
@@ -70,7 +71,7 @@ func (s *sender) try(ctx context.Context, w *Watcher, to string) bool {
 		s.id, s.last = rand.Text(), keys
 	}
 	n.ID = s.id
-	if err := post(ctx, w, to, &n); err != nil {
+	if err := post(ctx, w, s.to, &n); err != nil {
 		if ctx.Err() != nil {
 			return false
 		}
@@ -79,10 +80,10 @@ func (s *sender) try(ctx context.Context, w *Watcher, to string) bool {
 		w.opt.Log.Warn("a notice of alarms was not taken", "alarms", len(list), "next", s.wait, "err", err)
 		return false
 	}
-	*s = sender{}
+	*s = sender{to: s.to}
 	for _, a := range list {
 		if a.told = a.ended.IsZero(); !a.told {
-			delete(w.alarms, key{a.Kind, a.Subject})
+			w.over(a)
 		}
 	}
 	return true
