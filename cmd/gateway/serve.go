@@ -78,8 +78,14 @@ func (c *cli) runServe(ctx context.Context, file string) error {
 	if err != nil {
 		return complainAbout(c, err)
 	}
+	var command []string // without it there are no self-tests
+	if exe, err := os.Executable(); err == nil {
+		command = []string{exe}
+	}
 	var a *app.App
 	opt := app.Options{
+		Command: command,
+		Env:     c.env,
 		Log:     telemetry.NewLog(c.stderr),
 		Stdout:  c.stdout,
 		Version: buildInfo().Version,

@@ -144,8 +144,8 @@ func (s *Server) refused(r *http.Request, e *refusal) {
 // such as one about a message that was delivered meanwhile.
 func worthNoting(r *http.Request, e *refusal) bool {
 	switch e.kind {
-	case kindRoute, kindMessage:
-		return r.Method != http.MethodGet && r.Method != http.MethodHead || strings.ContainsAny(r.PathValue("route")+r.PathValue("id"), `/\`)
+	case kindRoute, kindMessage, kindReport:
+		return r.Method != http.MethodGet && r.Method != http.MethodHead || !plainRoute(r.PathValue("route")) || !plainID(r.PathValue("id")) || !plainID(r.PathValue("run"))
 	case kindLoading, kindStopped, kindClosed, kindReaders, kindUnexpected, kindDamaged:
 		return false
 	}

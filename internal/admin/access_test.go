@@ -178,7 +178,7 @@ func TestTLS(t *testing.T) {
 func TestGatewayEndpoints(t *testing.T) {
 	history := telemetry.NewHistory()
 	history.Delivered("orders")
-	g := &steered{history: history, backends: []Backend{{Name: "erp", State: BackendHeld, Routes: []string{}, Nodes: []Node{}}}}
+	g := &steered{history: history, links: []Link{{Name: "hq", Mode: LinkAccept, State: LinkIdle, Routes: []string{}}}, backends: []Backend{{Name: "erp", State: BackendHeld, Routes: []string{}, Nodes: []Node{}}}}
 	opt := Options{Gateway: g}
 	for _, tt := range []struct {
 		method, path string
@@ -188,6 +188,7 @@ func TestGatewayEndpoints(t *testing.T) {
 	}{
 		{"GET", "/backends", nil, 200, `{"backends":[{"name":"erp","state":"held","routes":[],"nodes":[]}]}`},
 		{"GET", "/routes", nil, 200, `{"routes":[]}`},
+		{"GET", "/links", nil, 200, `{"links":[{"name":"hq","mode":"accept","state":"idle","routes":[],"lag_messages":0,"lag_seconds":0,"in_flight":0,"rate":0,"sent":0,"refused":0,"received":0}]}`},
 		{"GET", "/config", nil, 200, `{"path":"gateway.yaml","loaded":"0001-01-01T00:00:00Z","digest":"d","text":"routes: []\n"}`},
 		{"GET", "/history", nil, 200, `"total":{"requests":0,"failed":0,"faults":0,"refused":0,"delivered":1,"died":0}`},
 		{"POST", "/reload", nil, 204, ""},
@@ -201,7 +202,7 @@ func TestGatewayEndpoints(t *testing.T) {
 			t.Errorf("%s %s: got %d %.300s, want %d with %s", tt.method, tt.path, w.Code, w.Body, tt.status, tt.want)
 		}
 	}
-	for _, path := range []string{"/config", "/history", "/events"} {
+	for _, path := range []string{"/config", "/history", "/links", "/events"} {
 		w := httptest.NewRecorder()
 		Local(&scripted{}, Options{}).ServeHTTP(w, httptest.NewRequest("GET", "/api/v1"+path, nil))
 		if w.Code != 409 {

@@ -43,6 +43,9 @@ type Options struct {
 	// it is stopped.
 	Gateway Gateway
 
+	// SelfTest starts self-tests. Default: none can be started.
+	SelfTest SelfTest
+
 	// Events are what has happened. Default: some of its own.
 	Events *Events
 

@@ -25,6 +25,18 @@ func (a *api) backends(*call) (any, error) {
 	return Backends{append([]Backend{}, a.gateway.Backends()...)}, nil
 }
 
+// Links is the answer of GET /links.
+type Links struct {
+	Links []Link `json:"links"`
+}
+
+func (a *api) links(*call) (any, error) {
+	if a.stopped {
+		return nil, ErrStopped
+	}
+	return Links{append([]Link{}, a.gateway.Links()...)}, nil
+}
+
 func (a *api) configuration(*call) (any, error) {
 	if a.stopped {
 		return nil, ErrStopped

@@ -38,6 +38,10 @@ var (
 	kindInvalid    = kind{"bad-file", "The file of exported messages is not valid", http.StatusBadRequest}
 	kindBusy       = kind{"message-busy", "The message is being delivered", http.StatusConflict}
 	kindBackup     = kind{"backup-running", "A backup is being made", http.StatusConflict}
+	kindTesting    = kind{"selftest-running", "A self-test is running", http.StatusConflict}
+	kindNoTest     = kind{"selftest-not-running", "No self-test is running", http.StatusConflict}
+	kindNoRoom     = kind{"selftest-no-room", "The disk has too little room for a self-test", http.StatusConflict}
+	kindReport     = kind{"no-such-report", "There is no such report", http.StatusNotFound}
 	kindStopped    = kind{"gateway-stopped", "This needs a running gateway", http.StatusConflict}
 	kindLoading    = kind{"store-loading", "The gateway is still reading its store", http.StatusServiceUnavailable}
 	kindFull       = kind{"store-full", "The store has no room", http.StatusServiceUnavailable}
@@ -50,7 +54,7 @@ var (
 // kinds are all, for the test that compares them with openapi.yaml.
 var kinds = []kind{
 	kindToken, kindHost, kindOrigin, kindPath, kindRoute, kindMessage, kindMethod, kindParameter, kindBody, kindType,
-	kindGuesses, kindReaders, kindConfig, kindBackup, kindLarge, kindTarget, kindInvalid, kindBusy, kindStopped, kindLoading, kindFull, kindClosed, kindUnknown, kindDamaged, kindUnexpected,
+	kindGuesses, kindReaders, kindConfig, kindBackup, kindLarge, kindTarget, kindInvalid, kindBusy, kindTesting, kindNoTest, kindNoRoom, kindReport, kindStopped, kindLoading, kindFull, kindClosed, kindUnknown, kindDamaged, kindUnexpected,
 }
 
 // Problem is a problem document (RFC 9457).

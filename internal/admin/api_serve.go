@@ -34,6 +34,7 @@ var openAPI []byte
 type api struct {
 	present  func() Queue
 	gateway  Gateway
+	tests    SelfTest // nil: there is none
 	happened *Events
 	audit    *Audit
 	ready    func() []string
@@ -90,6 +91,7 @@ var endpoints = []endpoint{
 	{"GET", "/status", nil, noBody, (*api).status},
 	{"GET", "/routes", nil, noBody, (*api).routes},
 	{"GET", "/backends", nil, noBody, (*api).backends},
+	{"GET", "/links", nil, noBody, (*api).links},
 	{"GET", "/history", nil, noBody, (*api).history},
 	{"GET", "/config", nil, noBody, (*api).configuration},
 	{"POST", "/reload", nil, noBody, (*api).reload},
@@ -109,6 +111,11 @@ var endpoints = []endpoint{
 	{"GET", "/messages/{id}", nil, noBody, (*api).show},
 	{"POST", "/messages/{id}/replay", nil, noBody, (*api).replay},
 	{"DELETE", "/messages/{id}", nil, noBody, (*api).drop},
+	{"GET", "/selftest", nil, noBody, (*api).selfTests},
+	{"POST", "/selftest", nil, jsonBody, (*api).startSelfTest},
+	{"POST", "/selftest/cancel", nil, noBody, (*api).cancelSelfTest},
+	{"GET", "/selftest/{run}", nil, noBody, (*api).selfTestResults},
+	{"GET", "/selftest/{run}/report", nil, noBody, (*api).selfTestPage},
 	{"POST", "/store/backup", nil, noBody, (*api).backup},
 	{"POST", "/store/scrub", nil, noBody, (*api).scrub},
 }
@@ -116,7 +123,7 @@ var endpoints = []endpoint{
 // newAPI returns the API for o, whose defaults are filled in.
 func newAPI(o Options) *api {
 	a := &api{
-		present: o.Queue, gateway: o.Gateway, happened: o.Events, audit: o.Audit, ready: o.Ready, degraded: o.Degraded,
+		present: o.Queue, gateway: o.Gateway, tests: o.SelfTest, happened: o.Events, audit: o.Audit, ready: o.Ready, degraded: o.Degraded,
 		version: o.Version, trusted: o.Token != "", log: o.Log, mux: http.NewServeMux(), refuse: func(*http.Request, *refusal) {},
 	}
 	byPath := map[string]map[string]*endpoint{}
@@ -209,6 +216,11 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, e *endpoint) {
 		w.WriteHeader(http.StatusNoContent)
 	case stream:
 		a.sendStream(w, r, v)
+	case rawJSON:
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(v)
+	case *page:
+		v.answer(w)
 	case yamlText:
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(v)
@@ -234,6 +246,12 @@ func (a *api) accept(w http.ResponseWriter, r *http.Request, e *endpoint) (*call
 	}
 	if id := r.PathValue("id"); id != "" && !plainID(id) {
 		return nil, refusef(kindParameter, "%s is no message id", quote(id))
+	}
+	if route := r.PathValue("route"); !plainRoute(route) {
+		return nil, refusef(kindRoute, "no route %s stores messages or has stored any", quote(route))
+	}
+	if id := r.PathValue("run"); id != "" && !plainID(id) {
+		return nil, refusef(kindParameter, "%s is no id of a self-test", quote(id))
 	}
 	var err error
 	if c.query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
@@ -307,6 +325,19 @@ func plainID(id string) bool {
 		}
 	}
 	return len(id) <= 128
+}
+
+// plainRoute reports whether a name is made of what names of routes are made of, and of
+// those under which the gateway itself stores.
+func plainRoute(name string) bool {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-_.@:", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return len(name) <= 128
 }
 
 // changed tells who has changed what, also when it failed: the log, the audit file

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,21 +146,32 @@ func TestAuditFileIsNone(t *testing.T) {
 	}
 }
 
-// TestHostile is every endpoint as somebody asks for it who may not, or who means
-// harm: refused, noted with who and what, nothing done and nothing told.
-func TestHostile(t *testing.T) {
-	const token = "correct-horse"
+// An attack is a request as somebody sends it who may not, or who means harm.
+type attack struct {
+	name   string
+	token  string // of the gateway
+	header []string
+	body   string
+	change func(path string) string
+	status []int
+	inPath bool // only where a path names something
+	apiToo bool // only the API refuses it: elsewhere it changes nothing
+}
+
+const attackedToken = "correct-horse"
+
+// parameter is a part of a path that names something.
+var parameter = regexp.MustCompile(`\{[a-z]+\}`)
+
+func naming(part string) func(string) string {
+	return func(path string) string { return parameter.ReplaceAllLiteralString(path, part) }
+}
+
+func attacks() []attack {
+	const token = attackedToken
 	bearer := []string{"Authorization", "Bearer " + token}
 	huge := strings.Repeat("x", 2*maxBody)
-	type attack struct {
-		name   string
-		token  string // of the gateway
-		header []string
-		body   string
-		change func(path string) string
-		status []int
-	}
-	attacks := []attack{
+	return []attack{
 		{name: "no token", token: token, status: []int{401}},
 		{name: "wrong token", token: token, header: []string{"Authorization", "Bearer correct-hors"}, status: []int{401}},
 		{name: "token as a password", token: token, header: []string{"Authorization", "Basic " + token}, status: []int{401}},
@@ -167,52 +181,70 @@ func TestHostile(t *testing.T) {
 		{name: "another site", header: []string{"Sec-Fetch-Site", "cross-site"}, status: []int{403}},
 		{name: "another port", header: []string{"Sec-Fetch-Site", "same-site", "Origin", "http://127.0.0.1:8080"}, status: []int{403}},
 		{name: "rebound name", header: []string{"Host", "evil.example", "Origin", "http://evil.example", "Sec-Fetch-Site", "same-origin"}, status: []int{421}},
-		{name: "huge body", token: token, header: append([]string{"Content-Type", jsonType}, bearer...), body: huge, status: []int{413, 415}},
+		{name: "huge body", token: token, header: append([]string{"Content-Type", jsonType}, bearer...), body: huge, status: []int{413, 415}, apiToo: true},
 		{name: "huge body without the token", token: token, body: huge, status: []int{401}},
-		{name: "traversal", token: token, header: bearer, change: func(p string) string {
-			return strings.NewReplacer("{id}", "..%2f..%2fgateway.yaml", "{route}", "..%2f..%2fgateway.yaml").Replace(p)
-		}, status: []int{400, 404}},
+		{name: "traversal", token: token, header: bearer, change: naming("..%2f..%2fgateway.yaml"), status: []int{400, 404}, inPath: true},
 		{name: "dots", token: token, header: bearer, change: func(p string) string { return p + "/../../../../gateway.yaml" }, status: []int{404}},
-		{name: "wildcards", token: token, header: bearer, change: func(p string) string { return strings.NewReplacer("{id}", "%2a.%3e", "{route}", "%2a/%3e").Replace(p) }, status: []int{400, 404}},
+		{name: "wildcards", token: token, header: bearer, change: naming("%2a%2f%3e"), status: []int{400, 404}, inPath: true},
+		{name: "a long name", token: token, header: bearer, change: naming(strings.Repeat("a", 4000)), status: []int{400, 404}, inPath: true},
+		{name: "a NUL", token: token, header: bearer, change: naming("a%00b"), status: []int{400, 404}, inPath: true},
 	}
-	for _, k := range attacks {
-		for _, e := range endpoints {
-			if k.name == "huge body" && e.body == fileBody {
-				continue // read as it comes, see api_export.go
-			}
-			if (k.name == "traversal" || k.name == "wildcards") && !strings.Contains(e.path, "{") {
-				continue
-			}
-			a, lines := audited(t, "")
-			q := &scripted{get: &Detail{Entry: Entry{ID: "0190"}, Envelope: []byte("<secret/>")}}
-			path := e.path
-			if k.change != nil {
-				path = k.change(path)
-			}
-			path = strings.NewReplacer("{id}", "0190", "{route}", "orders").Replace(path)
-			w := ask(Options{Queue: always(q), Token: k.token, Audit: a}, e.method, "/api/v1"+path, k.body, k.header...)
-			what := k.name + ": " + e.method + " " + path
-			ok := false
-			for _, s := range k.status {
-				ok = ok || w.Code == s
-			}
-			if !ok {
-				t.Errorf("%s: got %d %.200s, want one of %v", what, w.Code, w.Body, k.status)
-				continue
-			}
-			if p := asProblem(t, w); p.Status != w.Code {
-				t.Errorf("%s: the problem has status %d", what, p.Status)
-			}
-			if len(q.did) > 0 {
-				t.Errorf("%s: the queue was asked %q", what, q.did)
-			}
-			got := lines("")
-			if len(got) != 1 || got[0]["result"] != "refused" || got[0]["client"] != "192.0.2.1:1234" || got[0]["error"] == "" {
-				t.Errorf("%s: audited as %v", what, got)
-			}
-			if told := w.Body.String() + fmt.Sprint(got); strings.Contains(strings.ReplaceAll(told, "token="+token, ""), token) || strings.Contains(told, "<secret") {
-				t.Errorf("%s: a secret is told: %s", what, told)
+}
+
+// TestHostile is every path of the OpenAPI document, and all else that the listener
+// serves behind the token, as somebody asks for it who may not, or who means harm:
+// refused, noted with who and what, nothing done and nothing told.
+func TestHostile(t *testing.T) {
+	targets := operations(t)
+	for i := range targets {
+		targets[i].path = "/api/v1" + targets[i].path
+	}
+	for _, path := range []string{"/metrics", "/debug/pprof", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile", "/debug/pprof/trace", "/debug/pprof/symbol", "/debug/pprof/cmdline", "/api/v1", "/elsewhere"} {
+		targets = append(targets, operation{"GET", path})
+	}
+	for _, k := range attacks() {
+		for _, o := range targets {
+			switch {
+			case k.inPath && !strings.Contains(o.path, "{"),
+				k.apiToo && (!strings.HasPrefix(o.path, "/api/v1/") || o.path == "/api/v1/queues/import"): // a file is read as it comes, see api_export.go
+			default:
+				k.strike(t, o)
 			}
 		}
+	}
+}
+
+// strike makes one attack on one path.
+func (k *attack) strike(t *testing.T, o operation) {
+	t.Helper()
+	a, lines := audited(t, "")
+	q := &scripted{get: &Detail{Entry: Entry{ID: "0190"}, Envelope: []byte("<secret/>")}}
+	tests := &scriptedTests{}
+	path := o.path
+	if k.change != nil {
+		path = k.change(path)
+	}
+	path = strings.ReplaceAll(path, "{route}", "orders")
+	path = parameter.ReplaceAllLiteralString(path, "0190")
+	w := ask(Options{Queue: always(q), SelfTest: tests, Metrics: http.HandlerFunc(metrics), Token: k.token, Audit: a}, o.method, path, k.body, k.header...)
+	what := k.name + ": " + o.method + " " + short(path)
+	if !slices.Contains(k.status, w.Code) {
+		t.Errorf("%s: got %d %.200s, want one of %v", what, w.Code, w.Body, k.status)
+		return
+	}
+	told := w.Body.String()
+	if p := asProblem(t, w); p.Status != w.Code {
+		t.Errorf("%s: the problem has status %d", what, p.Status)
+	}
+	if len(q.did) > 0 || len(tests.did) > 0 {
+		t.Errorf("%s: the queue was asked %q, the self-test %q", what, q.did, tests.did)
+	}
+	got := lines("")
+	if len(got) != 1 || got[0]["result"] != "refused" || got[0]["client"] != "192.0.2.1:1234" || got[0]["error"] == "" {
+		t.Errorf("%s: audited as %v", what, got)
+	}
+	told += fmt.Sprint(got)
+	if strings.Contains(strings.ReplaceAll(told, "token="+attackedToken, ""), attackedToken) || strings.Contains(told, "<secret") {
+		t.Errorf("%s: a secret is told: %s", what, told)
 	}
 }

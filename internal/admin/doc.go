@@ -24,7 +24,8 @@
 // are never shown. Every change, and every attempt at one, is a line of the log that
 // says what, by whom and whether it was done, and one of the [Audit] file with what
 // it was like before and after. [Events] are told to whoever reads them (server-sent
-// events); one who does not keep up is dropped.
+// events); one who does not keep up is dropped. Self-tests are started through
+// [SelfTest] and run apart from the gateway.
 //
 // # Dashboard
 //

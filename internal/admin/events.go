@@ -11,14 +11,15 @@ import (
 
 // The kinds of events.
 const (
-	EventDead    = "dead"    // a stored message has become a dead letter
-	EventDown    = "down"    // a backend is taken for down
-	EventUp      = "up"      // it is back
-	EventClock   = "clock"   // the wall clock was set by much
-	EventReload  = "reload"  // the configuration was read again, and taken or not
-	EventStore   = "store"   // the store has failed, or is damaged
-	EventChange  = "change"  // somebody has changed something through the API
-	EventRefused = "refused" // a request to the admin listener was refused
+	EventDead    = "dead"     // a stored message has become a dead letter
+	EventDown    = "down"     // a backend is taken for down
+	EventUp      = "up"       // it is back
+	EventClock   = "clock"    // the wall clock was set by much
+	EventReload  = "reload"   // the configuration was read again, and taken or not
+	EventStore   = "store"    // the store has failed, or is damaged
+	EventChange  = "change"   // somebody has changed something through the API
+	EventTest    = "selftest" // a self-test has started beside the gateway, or is over
+	EventRefused = "refused"  // a request to the admin listener was refused
 )
 
 // An Event is something that an operator may want to know of as it happens.
@@ -28,7 +29,7 @@ type Event struct {
 	Route   string    `json:"route,omitempty"`
 	Backend string    `json:"backend,omitempty"`
 	Text    string    `json:"text,omitempty"`
-	OK      bool      `json:"ok,omitempty"`     // of a reload and a change: it was done
+	OK      bool      `json:"ok,omitempty"`     // of a reload and a change: it was done; of a self-test: it was good
 	Missed  int       `json:"missed,omitempty"` // events of this kind that were left out before this one
 }
 

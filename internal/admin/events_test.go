@@ -21,6 +21,7 @@ type steered struct {
 	noGateway
 	history *telemetry.History
 	err     error
+	links   []Link
 
 	mu       sync.Mutex
 	backends []Backend // guarded by mu
@@ -32,6 +33,7 @@ func (g *steered) Backends() []Backend {
 	defer g.mu.Unlock()
 	return g.backends
 }
+func (g *steered) Links() []Link { return g.links }
 func (g *steered) Reload() error { return g.err }
 func (g *steered) Configuration() Configuration {
 	return Configuration{Path: "gateway.yaml", Digest: "d", Text: "routes: []\n"}

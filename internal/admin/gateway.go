@@ -12,6 +12,8 @@ type Gateway interface {
 	Routes() []Route
 	// Backends are those that routes lead to, by name.
 	Backends() []Backend
+	// Links are those to other sites, by name.
+	Links() []Link
 	// Configuration is the one in use and what has become of the last reload.
 	Configuration() Configuration
 	// Reload reads the configuration again and puts it in place, all of it or
@@ -78,6 +80,47 @@ type Node struct {
 	Until  time.Time `json:"until,omitzero"` // when it is tried again
 }
 
+// Link is a link to another site and its state. What it does not know it leaves out.
+type Link struct {
+	Name string `json:"name"` // of the other site
+	// Peer is its address as the configuration has it; none where it comes to us.
+	Peer   string `json:"peer,omitempty"`
+	Mode   string `json:"mode"`  // push, push-and-pull, accept
+	State  string `json:"state"` // up, down, idle
+	Reason string `json:"reason,omitempty"`
+	// Since is when the state began, Seen when an exchange has worked last.
+	Since  time.Time `json:"since,omitzero"`
+	Seen   time.Time `json:"seen,omitzero"`
+	RTT    float64   `json:"rtt_ms,omitempty"`
+	Routes []string  `json:"routes"` // of this gateway that lead over it
+	// LagMessages wait for it, the oldest of them for LagSeconds.
+	LagMessages int     `json:"lag_messages"`
+	LagSeconds  float64 `json:"lag_seconds"`
+	InFlight    int     `json:"in_flight"`
+	Rate        float64 `json:"rate"` // messages a second that the other site has stored, over ten seconds
+	// Sent, Refused and Received are messages since the start of the gateway.
+	Sent     uint64 `json:"sent"`
+	Refused  uint64 `json:"refused"`
+	Received uint64 `json:"received"`
+	// Certificate is until when that of the connecting side lasts: ours, or, with
+	// accept, the one that our authority has given to the other site.
+	Certificate time.Time `json:"certificate,omitzero"`
+}
+
+// How messages go over a link.
+const (
+	LinkPush        = "push"          // we connect, and send
+	LinkPushAndPull = "push-and-pull" // we connect, send, and fetch what waits for us there
+	LinkAccept      = "accept"        // the other site connects: it sends, and fetches what waits for it
+)
+
+// The states of a link.
+const (
+	LinkUp   = "up"   // the last exchange has worked, or the other site comes
+	LinkDown = "down" // it has not, or the other site does not fetch what waits
+	LinkIdle = "idle" // there was no exchange lately, and nothing waits for one
+)
+
 // Configuration is the configuration in use.
 type Configuration struct {
 	Path   string    `json:"path"`
@@ -112,6 +155,7 @@ var _ Gateway = noGateway{}
 
 func (noGateway) Routes() []Route              { return nil }
 func (noGateway) Backends() []Backend          { return nil }
+func (noGateway) Links() []Link                { return nil }
 func (noGateway) Configuration() Configuration { return Configuration{} }
 func (noGateway) Reload() error                { return ErrStopped }
 func (noGateway) History() *telemetry.History  { return telemetry.NewHistory() }

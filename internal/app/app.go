@@ -13,6 +13,7 @@ import (
 	"soapway/internal/admin"
 	"soapway/internal/alert"
 	"soapway/internal/lifecycle"
+	"soapway/internal/selftest"
 	"soapway/internal/telemetry"
 	"soapway/proxy"
 	"soapway/queue"
@@ -41,6 +42,7 @@ type App struct {
 	door      door
 	depot     *depot
 	sites     *sites
+	tests     *selftest.Runner
 	peers     atomic.Pointer[peers]
 	admin     *admin.Server
 	listeners []*listener
@@ -84,6 +86,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	a.depot = newDepot(a.log, a.metrics, a.history, a.happened, &a.door)
 	a.depot.openStore = opt.openStore
 	a.sites = newSites(a.log, a.depot, &a.door)
+	a.tests = a.newSelfTest(cfg)
 	securities, problems := buildTLS(cfg, nil, a.log)
 	a.showConfig(cfg, false, nil)
 	links, peers, bad := a.sites.build(cfg)
@@ -137,6 +140,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		lifecycle.Part{Name: "links", Run: a.sites.run},
 		lifecycle.Part{Name: "store", Run: a.depot.run},
 		lifecycle.Part{Name: "wsdl", Run: a.runDescriptions},
+		lifecycle.Part{Name: "self-test", Run: a.tests.Run},
 		lifecycle.Part{Name: "admin", Run: a.runAdmin},
 		lifecycle.Part{Name: "certificates", Run: a.runCertificates},
 		lifecycle.Part{Name: "listeners", Run: runListeners(a.listeners)},
@@ -240,6 +244,7 @@ func (a *App) bindAdmin(cfg *config.Config) config.Problems {
 		Metrics:  a.metrics.Handler(),
 		Queue:    a.depot.shown,
 		Gateway:  adminGateway{a},
+		SelfTest: a.tests,
 		Events:   a.happened,
 		Audit:    audit,
 		TLS:      a.securities.Load().of(adminListener),

@@ -20,6 +20,10 @@ type Options struct {
 	// Version stands on the admin page. Default: left out.
 	Version string
 
+	// Command starts this program, for self-tests, and Env is its environment. Default:
+	// no self-test can be started.
+	Command, Env []string
+
 	// Load reads the configuration again for a reload. Default: there is no
 	// reload, and files are not watched.
 	Load func() (*config.Config, error)

@@ -41,6 +41,8 @@ type sites struct {
 	mu    sync.Mutex
 	known map[string]linkTLS // by the name of the link
 	fresh []string           // links with other certificates than before
+
+	given issuedCertificates // guarded by mu
 }
 
 // linkTLS is the TLS of a link and the content of the files that it was made of.

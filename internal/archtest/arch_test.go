@@ -80,14 +80,14 @@ var rules = map[string]rule{
 	},
 	"internal/acmelab": {external: []string{"golang.org/x/net/dns/dnsmessage"}}, // in no list of ours: only tests may use it
 	"internal/admin": {
-		ours: []string{"internal/redact", "internal/telemetry"},
+		ours: []string{"internal/redact", "internal/selftest", "internal/telemetry"},
 		test: []string{"internal/memnet"},
 	},
 	"internal/alert": {},
 	"internal/app": {
 		ours: []string{
 			"config", "proxy", "proxy/balance", "proxy/describe", "proxy/guard", "proxy/health", "proxy/listen", "proxy/upstream", "queue", "soapcodec", "soapcodec/wsdl", "xmlstream",
-			"internal/acme", "internal/admin", "internal/alert", "internal/bundle", "internal/enrol", "internal/field", "internal/lifecycle", "internal/redact", "internal/retry", "internal/telemetry", "queue", "queue/relay",
+			"internal/acme", "internal/admin", "internal/alert", "internal/bundle", "internal/enrol", "internal/field", "internal/lifecycle", "internal/redact", "internal/retry", "internal/selftest", "internal/telemetry", "queue", "queue/relay",
 		},
 		test: []string{"internal/frame"},
 	},
@@ -114,6 +114,7 @@ var rules = map[string]rule{
 	"internal/redact":      {ours: []string{"soapcodec", "xmlstream"}},
 	"internal/reference":   {external: []string{"github.com/goccy/go-yaml"}},
 	"internal/retry":       {},
+	"internal/selftest":    {ours: []string{"internal/durable"}},
 	"internal/telemetry": {
 		ours: []string{"proxy"},
 		test: []string{"internal/field", "soapcodec"},

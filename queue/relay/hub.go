@@ -270,17 +270,23 @@ func (h *Hub) InFlight(site string) int64 {
 	return 0
 }
 
+// The directions of a link.
+const (
+	Push   = "push"   // this site connects
+	Pulled = "pulled" // the other site connects, and fetches
+)
+
 // LinkState is what an operator is told of a link.
 type LinkState struct {
-	Name string
-	// Direction is push, or pulled where the other site fetches.
-	Direction string
-	Pull      bool // we fetch from it, too
+	Name      string
+	Direction string // Push or Pulled
+	Pull      bool   // we fetch from it, too
 	// Up: the last exchange has worked; of one that is pulled, it has fetched lately.
 	Up        bool
 	Since     time.Time // when that began
 	LastError string    // one line
 	LastSeen  time.Time // when an exchange has worked last
+	LastHeard time.Time // when an item of the other site was answered last
 	RTT       time.Duration
 	InFlight  int
 	// Items by their answers since the start, sent and received.

@@ -321,6 +321,7 @@ type stats struct {
 	up       bool
 	since    time.Time
 	last     time.Time
+	heard    time.Time // when an item came last
 	why      string
 	rtt      time.Duration
 	out, in  uint64
@@ -371,6 +372,7 @@ func (s *stats) got(o Outcome) {
 		s.gotBy = map[Outcome]uint64{}
 	}
 	s.gotBy[o]++
+	s.heard = time.Now()
 }
 
 func (s *stats) perSecond(now int64) float64 {
@@ -390,13 +392,13 @@ func (l *line) state() LinkState {
 	s := &l.stats
 	now := time.Now()
 	out := LinkState{
-		Name: l.cfg.Name, Direction: "push", Pull: l.cfg.Pull, Up: s.up, Since: s.since, LastError: s.why, LastSeen: s.last, RTT: s.rtt,
+		Name: l.cfg.Name, Direction: Push, Pull: l.cfg.Pull, Up: s.up, Since: s.since, LastError: s.why, LastSeen: s.last, LastHeard: s.heard, RTT: s.rtt,
 		Sent: s.sentBy[Stored], Duplicates: s.sentBy[Duplicate], Refused: s.sentBy[Refused],
 		Received: s.gotBy[Stored], ReceivedDuplicates: s.gotBy[Duplicate], ReceivedRefused: s.gotBy[Refused],
 		BytesOut: s.out, BytesIn: s.in, Lost: s.lost, LostAt: s.lostAt, Rate: s.perSecond(now.Unix()), InFlight: len(l.waiting) + s.underway,
 	}
 	if l.client == nil {
-		out.Direction, out.Up = "pulled", l.polled(now)
+		out.Direction, out.Up = Pulled, l.polled(now)
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import overview from "./overview.js";
 import { queues, queue } from "./queues.js";
 import message from "./message.js";
 import { backends, routes } from "./traffic.js";
+import { selfTest, selfTestReport } from "./selftest.js";
 import { configuration, events } from "./system.js";
 
 /** live is what the gateway tells as it changes. */
@@ -31,6 +32,7 @@ const pages = [
   { path: "backends", name: "Backends", icon: "backends", show: backends },
   { path: "events", name: "Events", icon: "events", show: events },
   { path: "config", name: "Configuration", icon: "config", show: configuration },
+  { path: "selftest", name: "Self-test", icon: "selftest", show: selfTest, one: selfTestReport },
   { path: "messages", one: message, under: "queues" },
 ];
 

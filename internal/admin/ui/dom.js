@@ -154,6 +154,14 @@ export function until(time) {
 const stamp = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 
+const date = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium" });
+
+/** day is a time element that shows the day alone. */
+export function day(time) {
+  const t = new Date(time);
+  return h("time", { datetime: time, title: t.toISOString() }, date.format(t));
+}
+
 /** when is a time element. */
 export function when(time, short) {
   const t = new Date(time);

@@ -1,7 +1,7 @@
 // The first page: how it goes, and what needs somebody.
 import { get } from "./api.js";
 import { chart } from "./chart.js";
-import { count, h, keyed, percent, plural, put, rate, say, since, span, took, until } from "./dom.js";
+import { count, day, h, keyed, percent, plural, put, rate, say, since, span, took, until } from "./dom.js";
 import { badge, cell, empty, head, setCell, table } from "./parts.js";
 
 export default function overview(view, { live, watch, signal, onLeave }) {
@@ -19,6 +19,8 @@ export default function overview(view, { live, watch, signal, onLeave }) {
   const times = chart("Time to answer", (p, ago) => at(ago) + ": half within " + took(p.p50_ms) + ", 99 % within " + took(p.p99_ms));
   const depth = table("Stored messages by route", [{ label: "Route" }, { label: "Waiting", cls: "num" }, { label: "Dead", cls: "num" }, { label: "Oldest", cls: "num" }, { label: "State" }]);
   const nodes = table("Backends", [{ label: "Backend" }, { label: "State" }, { label: "Why" }]);
+  const linkList = table("Links to other sites", [{ label: "Site" }, { label: "State" }, { label: "Waiting", cls: "num" }, { label: "Oldest", cls: "num" }, { label: "Sent per second", cls: "num" }, { label: "Certificate until" }, { label: "Why" }]);
+  const linkBox = h("section", { class: "card", "aria-labelledby": "links", hidden: true }, h("h2", { id: "links" }, "Links to other sites"), linkList.el);
   const noQueues = empty("Nothing is stored", "Routes with delivery: queue or sync-then-queue appear here with what waits.");
   put(
     view,
@@ -27,11 +29,14 @@ export default function overview(view, { live, watch, signal, onLeave }) {
     attentionBox,
     h("div", { class: "columns" }, h("section", { class: "card" }, through.el), h("section", { class: "card" }, times.el)),
     h("div", { class: "columns" }, h("section", { class: "card", "aria-labelledby": "depth" }, h("h2", { id: "depth" }, "Queues"), depth.el, noQueues), h("section", { class: "card", "aria-labelledby": "nodes" }, h("h2", { id: "nodes" }, "Backends"), nodes.el)),
+    linkBox,
   );
 
   let step = 10;
   const at = (ago) => (ago === 0 ? "now" : span(ago * step) + " ago");
   const showQueues = keyed(depth.body, (q) => q.route, depthRow);
+  const showLinks = keyed(linkList.body, (l) => l.name, linkRow);
+  let links = [];
   const showBackends = keyed(nodes.body, (b) => b.name, backendRow);
 
   function update() {
@@ -47,7 +52,7 @@ export default function overview(view, { live, watch, signal, onLeave }) {
     noQueues.hidden = list.length > 0;
     showQueues(list.sort(byNeed));
     showBackends([...live.backends.values()].sort((a, b) => (a.state === "up") - (b.state === "up") || (a.name < b.name ? -1 : 1)));
-    const needs = [...needed(live)];
+    const needs = [...needed(live), ...neededOfLinks(links)];
     setCell(attention, needs.length ? needs : h("li", { class: "good" }, badge("up", "All is well"), h("span", null, "Every backend is up and no message needs a decision.")));
     attentionBox.classList.toggle("calm", !needs.length);
   }
@@ -76,10 +81,23 @@ export default function overview(view, { live, watch, signal, onLeave }) {
     ], hour.hour.requests ? `Half within ${took(hour.hour.p50_ms)} (line), 99 % within ${took(hour.hour.p99_ms)} (area).` : "No requests in the last hour.", took);
   }
 
+  let linkTurn = 0;
+  async function loadLinks() {
+    if (!links.length && linkTurn++ % 10) return; // most gateways have none
+    try {
+      links = (await get("/links", null, signal)).links;
+    } catch {
+      return; // the banner tells
+    }
+    linkBox.hidden = !links.length;
+    showLinks(links);
+  }
+
   watch(update);
   update();
   loadHour();
-  const timers = [setInterval(loadHour, 10000), setInterval(update, 1000)];
+  loadLinks();
+  const timers = [setInterval(loadHour, 10000), setInterval(loadLinks, 2000), setInterval(update, 1000)];
   onLeave(() => timers.forEach(clearInterval));
 }
 
@@ -145,6 +163,38 @@ function backendRow(b) {
       setCell(why, reason(b) || "–");
     },
   };
+}
+
+/** modes says how messages go over a link. */
+const modes = { push: "sends", "push-and-pull": "sends and fetches", accept: "the site connects" };
+
+function linkRow(l) {
+  const cells = { State: cell("State"), Waiting: cell("Waiting", "num"), Oldest: cell("Oldest", "num"), Rate: cell("Sent per second", "num"), Until: cell("Certificate until"), Why: cell("Why", "wide") };
+  const under = h("span", { class: "under" });
+  const el = h("tr", null, h("th", { scope: "row" }, l.name, under), Object.values(cells));
+  return {
+    el,
+    update(l) {
+      say(under, [modes[l.mode], l.peer].filter(Boolean).join(", "));
+      setCell(cells.State, badge(l.state), l.seen && l.state !== "up" && h("span", { class: "under" }, "last seen " + since(l.seen) + " ago"));
+      setCell(cells.Waiting, l.routes.length === 1 && l.lag_messages ? h("a", { href: "#/queues/" + encodeURIComponent(l.routes[0]) }, count(l.lag_messages)) : count(l.lag_messages));
+      setCell(cells.Oldest, l.lag_messages ? span(l.lag_seconds) : "–");
+      setCell(cells.Rate, l.routes.length ? rate(l.rate) : "–");
+      setCell(cells.Until, l.certificate ? [day(l.certificate), h("span", { class: endsSoon(l.certificate) ? "under bad-text" : "under" }, until(l.certificate))] : "–");
+      setCell(cells.Why, l.reason || "–");
+    },
+  };
+}
+
+/** endsSoon tells certificates that somebody must look after: the gateway itself renews long before. */
+const endsSoon = (time) => new Date(time) - Date.now() < 14 * 86400 * 1000;
+
+function* neededOfLinks(links) {
+  for (const l of links) {
+    // Where routes lead over a link, their backend is what needs attention.
+    if (l.state === "down" && !l.routes.length) yield h("li", null, badge("down", "link down"), h("span", null, `Link to ${l.name}: ${l.reason}`));
+    if (l.certificate && endsSoon(l.certificate)) yield h("li", null, badge("retrying", "certificate"), h("span", null, `The certificate of the link with ${l.name} ends ${until(l.certificate)}`));
+  }
 }
 
 /** reason says why a backend is as it is. */

@@ -6,6 +6,7 @@ const states = {
   up: ["good", "up"],
   degraded: ["warn", "partly up"],
   down: ["bad", "down"],
+  idle: ["calm", "idle"],
   held: ["warn", "held"],
   denied: ["bad", "credentials refused"],
   pending: ["calm", "pending"],

@@ -11,6 +11,7 @@ const kinds = {
   reload: ["pending", "reload"],
   store: ["down", "store"],
   change: ["pending", "change"],
+  selftest: ["pending", "self-test"],
   refused: ["retrying", "refused"],
 };
 

@@ -1,0 +1,12 @@
+//go:build !windows && !linux
+
+package selftest
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// apart gives a process a group of its own, so that an interrupt at the terminal is for
+// the gateway alone.
+func apart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
