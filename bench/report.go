@@ -301,7 +301,7 @@ func chartsOf(r *Results) (charts []reportChart) {
 		var d threadsDetail
 		if t.Name == "threads" && detailOf(t, &d) && len(d.Probes) > 0 {
 			add("threads-"+t.Combo, "Callers served in time, one message a second each",
-				capital(or(t.Label, t.Combo))+". Each step is a probe with so many callers, a dot if they were served in time, a cross if not. The number doubles until a probe fails, then the gap is halved; the last probe confirms.",
+				"Each step is a probe with so many callers ("+or(t.Label, t.Combo)+"), a dot if they were served in time, a cross if not. The number doubles until a probe fails, then the gap is halved; the last probe confirms.",
 				"", func(w float64) string { return threadsChart(&d, w) })
 		}
 	}
@@ -333,7 +333,15 @@ func queueCharts(r *Results) (charts []reportChart) {
 	}
 	if rows := rowsOf(r, "net", func(t *Test) bool { return len(t.Runs) > 0 }); len(rows) > 0 {
 		groups := rateGroups(rows)
-		c := reportChart{ID: "net", Title: "What the network carries", Text: "Payload, by the clock of the receiving end. A raw stream shows the network, the others what a protocol leaves of it."}
+		where := ""
+		for i, t := range rows {
+			label, loopback := strings.CutSuffix(groups[0].rows[i].label, ", loopback")
+			groups[0].rows[i].label, groups[0].rows[i].under = or(t.Combo, label), label
+			if loopback {
+				where = " Both ends were on this machine: it is its loopback, not a network."
+			}
+		}
+		c := reportChart{ID: "net", Title: "What the network carries", Text: "Payload, by the clock of the receiving end. A raw stream shows the network, the others what a protocol leaves of it." + where}
 		c.Wide, c.Narrow = both(func(w float64) string { return barChart(groups, w, "Mbit/s", "payload by protocol") })
 		charts = append(charts, c)
 	}

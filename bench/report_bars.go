@@ -105,9 +105,9 @@ func drawBar(c *svgChart, r barRow, x svgScale, y, pitch float64, wide bool) {
 		at := y + barPitch/2 + 4
 		if r.under != "" {
 			at -= 8
-			c.text(x.at-14, at+15, "end", "under", r.under)
+			c.text(x.at-14, at+15, "end", "under", fitText(r.under, 12, x.at-14))
 		}
-		c.text(x.at-14, at, "end", "label", r.label)
+		c.text(x.at-14, at, "end", "label", fitText(r.label, 14, x.at-14))
 	}
 	class := "bar " + r.class
 	if r.void {
@@ -131,6 +131,16 @@ func drawBar(c *svgChart, r barRow, x svgScale, y, pitch float64, wide bool) {
 	}
 	c.text(c.width, y+18, "end", "value", r.text)
 	c.text(c.width, y+33, "end", "under", r.note)
+}
+
+// fitText cuts a text of a font size to about so many pixels: a letter is 0.55 of
+// its size wide on average.
+func fitText(s string, size, pixels float64) string {
+	most := int(pixels / (0.55 * size))
+	if r := []rune(s); len(r) > most && most > 1 {
+		return string(r[:most-1]) + "…"
+	}
+	return s
 }
 
 func svgEscape(s string) string { return strings.NewReplacer("&", "&amp;", "<", "&lt;").Replace(s) }

@@ -88,6 +88,34 @@ func TestReportEscapes(t *testing.T) {
 	}
 }
 
+// TestFitText: a label that is too long for its place is cut and says so.
+func TestFitText(t *testing.T) {
+	for _, tt := range []struct {
+		s    string
+		want string
+	}{{"raw", "raw"}, {"größer als das", "größer als das"}, {"größer als das, was da ist", "größer als das,…"}, {"", ""}} {
+		if got := fitText(tt.s, 10, 90); got != tt.want {
+			t.Errorf("fitText(%q): got %q, want %q", tt.s, got, tt.want)
+		}
+	}
+}
+
+// TestReportOfLoopback: rows over the loopback are named by their protocol, and the
+// page says that they are no network.
+func TestReportOfLoopback(t *testing.T) {
+	r := &Results{Schema: Schema, Tests: []Test{sampleTest(t, 1, "net", "soap", "a POST of a SOAP message for each buffer, loopback", "Mbit/s", 300, 3)}}
+	page := samplePage(t, r)
+	for _, want := range []string{`class="label">soap</text>`, `class="under">a POST of a SOAP message for each buffer</text>`, "it is its loopback, not a network"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	r.Tests[0].Label = "a POST of a SOAP message for each buffer"
+	if page := samplePage(t, r); strings.Contains(page, "not a network") {
+		t.Error("two machines are taken for one")
+	}
+}
+
 // TestSpreadLabels: labels keep their distance, their order and the frame.
 func TestSpreadLabels(t *testing.T) {
 	for _, tt := range []struct{ at, want []float64 }{

@@ -332,6 +332,8 @@ func withUnit(v float64, unit string) string {
 			return grouped(v) // a count
 		}
 		return figure(v)
+	case "/s":
+		return figure(v) + unit
 	}
 	return figure(v) + " " + unit
 }

@@ -37,6 +37,7 @@ func TestBenchReportPictures(t *testing.T) {
 			b.dark(dark)
 			b.do(chromedp.EmulateViewport(wide, 900), chromedp.Navigate(own+"/report.html"))
 			b.sees("What this gateway does on this machine")
+			b.until(`[...document.querySelectorAll("details")].every((d) => { d.open = d.querySelector("table") !== null; return true })`)
 			b.do(chromedp.EmulateViewport(wide, value[int64](b, "document.documentElement.scrollHeight")))
 			name := fmt.Sprintf("report-%s-%d", shade, wide)
 			b.looks(name)
