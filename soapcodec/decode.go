@@ -165,13 +165,17 @@ func (d *Decoder) Finish() error {
 // skim is Step up to and with the first token that is not deep in Body, where
 // nothing means anything but signatures that normalization may break.
 func (d *Decoder) skim() {
+	if !d.watch {
+		d.err = d.take(d.sc.Skip(childDepth))
+		return
+	}
 	for {
 		kind, err := d.sc.Next()
 		if err != nil || d.sc.Depth() <= childDepth {
 			d.err = d.take(kind, err)
 			return
 		}
-		if d.watch && kind == xmlstream.Start {
+		if kind == xmlstream.Start {
 			d.signature()
 		}
 	}

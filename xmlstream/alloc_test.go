@@ -77,6 +77,14 @@ func TestAllocs(t *testing.T) {
 				t.Errorf("%s over %s: %v allocations, want 0", name, over, n)
 			}
 		}
+		if n := testing.AllocsPerRun(20, func() {
+			s.ResetBytes(doc)
+			if err := skipAll(s); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("Skip of %s: %v allocations, want 0", name, n)
+		}
 	}
 	r, rest := new(Reader), bytes.NewReader(nil)
 	p := make([]byte, blockSize)

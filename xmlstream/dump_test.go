@@ -25,33 +25,38 @@ func dump(s *Scanner) string {
 			fmt.Fprintf(&out, "error %v\n", err)
 			return out.String()
 		}
-		fmt.Fprintf(&out, "%v %d-%d depth %d", k, s.Offset(), s.InputOffset(), s.Depth())
-		switch k {
-		case Start, End:
-			fmt.Fprintf(&out, " %s %v", s.Path(), s.Name())
-			if s.SelfClosing() {
-				out.WriteString(" self-closing")
-			}
-		case ProcInst:
-			fmt.Fprintf(&out, " %v %q", s.Name(), s.Text())
-		case Text, CDATA:
-			fmt.Fprintf(&out, " %q", s.AppendText(nil))
-		default:
-			fmt.Fprintf(&out, " %q", s.Text())
+		writeToken(&out, s, k)
+	}
+}
+
+// writeToken renders the current token, which is of kind k.
+func writeToken(out *strings.Builder, s *Scanner, k Kind) {
+	fmt.Fprintf(out, "%v %d-%d depth %d", k, s.Offset(), s.InputOffset(), s.Depth())
+	switch k {
+	case Start, End:
+		fmt.Fprintf(out, " %s %v", s.Path(), s.Name())
+		if s.SelfClosing() {
+			out.WriteString(" self-closing")
 		}
-		if s.Partial() {
-			out.WriteString(" partial")
+	case ProcInst:
+		fmt.Fprintf(out, " %v %q", s.Name(), s.Text())
+	case Text, CDATA:
+		fmt.Fprintf(out, " %q", s.AppendText(nil))
+	default:
+		fmt.Fprintf(out, " %q", s.Text())
+	}
+	if s.Partial() {
+		out.WriteString(" partial")
+	}
+	out.WriteByte('\n')
+	attrs := s.Attrs()
+	for i := range attrs {
+		a := &attrs[i]
+		kind := "attr"
+		if a.IsNamespace() {
+			kind = "xmlns"
 		}
-		out.WriteByte('\n')
-		attrs := s.Attrs()
-		for i := range attrs {
-			a := &attrs[i]
-			kind := "attr"
-			if a.IsNamespace() {
-				kind = "xmlns"
-			}
-			fmt.Fprintf(&out, "  %s %d %s:%v %c%s%c = %q\n", kind, a.Offset, a.Name.Prefix, a.Name, a.Quote, a.Raw, a.Quote, a.Value())
-		}
+		fmt.Fprintf(out, "  %s %d %s:%v %c%s%c = %q\n", kind, a.Offset, a.Name.Prefix, a.Name, a.Quote, a.Raw, a.Quote, a.Value())
 	}
 }
 

@@ -17,10 +17,33 @@ type form struct {
 	nameLen, colon  int8   // of the element; colon is -1 if there is none
 	declares        bool
 	self            bool
-	uri             int32 // of the element, in the scope of generation
+	bare            bool   // <name> and nothing else
+	pieces          uint16 // of forms.pieces; 0 if it has none
+	uri             int32  // of the element, in the scope of generation
 	generation      uint64
 	before, after   uint64 // with declarations: the generation after is what they make of before
-	name            [maxFormName]byte
+	name            formName
+}
+
+// A formName is the name of an element, and a '>' behind it.
+type formName [maxFormName + 8]byte
+
+// is reports whether w begins with the name, of n octets, and a '>'. What is
+// behind them does not count: a word is compared as a whole.
+func (f *formName) is(w *[maxFormName + 1]byte, n int) bool {
+	first := binary.LittleEndian.Uint64(w[:]) ^ binary.LittleEndian.Uint64(f[:])
+	if n < 8 {
+		return first<<(8*(7-n)&63) == 0
+	}
+	return first == 0 && f.rest(w, n)
+}
+
+// rest is is behind the first eight octets.
+func (f *formName) rest(w *[maxFormName + 1]byte, n int) bool {
+	if n < 16 {
+		return (binary.LittleEndian.Uint64(w[8:])^binary.LittleEndian.Uint64(f[8:]))<<(8*(15-n)&63) == 0
+	}
+	return string(w[8:n+1]) == string(f[8:n+1])
 }
 
 // formAttr is an attribute of a form, by offsets from the tag's start, without
@@ -32,6 +55,16 @@ type formAttr struct {
 	xmlns                bool
 	uri                  int32 // in the scope of the form's generation; what is declared for a declaration
 }
+
+// A piece is the part of a form up to the next value, for who compares forms and
+// wants nothing else of them: short enough to be compared at once.
+type piece struct {
+	octets, mask [4]uint64 // mask is 0 where octets does not count
+	size         int
+	quote        uint64 // of the value that follows, eight times; 0 for the last piece
+}
+
+const maxPiece = 32
 
 // The bounds of what is kept. A scanner that has seen too much starts afresh.
 const (
@@ -58,7 +91,8 @@ type forms struct {
 	list   []form
 	octets []byte
 	attrs  []formAttr
-	trail  uint // id of the form of the last tag, plus trailEnd if it was an end tag
+	pieces []piece // those of a form one behind the other
+	trail  uint    // id of the form of the last tag, plus trailEnd if it was an end tag
 	follow [2 * maxForms]uint8
 	byName [formSets][formWays]uint8
 	seen   [32]uint64 // bits of the hashes of names that have been seen
@@ -226,8 +260,10 @@ func (s *Scanner) learn(w []byte, name span, self bool) uint8 {
 		nameLen: int8(n),
 		colon:   int8(name.colon - name.start),
 		self:    self,
+		bare:    size == len("<>")+n && !self,
 	}
 	copy(f.name[:], w[name.start:name.end])
+	f.name[n] = '>'
 	from, cut := 0, 0 // octets of the tag that are done, and of them cut out
 	for i := range s.spans {
 		a := &s.spans[i]
@@ -261,10 +297,43 @@ func (s *Scanner) learn(w []byte, name span, self bool) uint8 {
 			return id
 		}
 	}
+	m.cut(&f)
 	m.list = append(m.list, f)
 	copy(set[1:], set[:])
 	set[0] = uint8(id)
 	return uint8(id)
+}
+
+// cut makes the pieces of a form, unless one would be too long, or it declares
+// namespaces.
+func (m *forms) cut(f *form) {
+	if f.declares {
+		return
+	}
+	first := len(m.pieces)
+	from := f.start
+	for i := f.attrs; i <= f.attrsEnd; i++ {
+		to, quote := f.end, uint64(0)
+		if i < f.attrsEnd {
+			to, quote = f.start+uint32(m.attrs[i].value), uint64(m.attrs[i].quote)*ones
+		}
+		if to-from > maxPiece {
+			m.pieces = m.pieces[:first]
+			return
+		}
+		var octets, mask [maxPiece]byte
+		for i := range copy(octets[:], m.octets[from:to]) {
+			mask[i] = 0xFF
+		}
+		p := piece{size: int(to - from), quote: quote}
+		for i := range p.octets {
+			p.octets[i] = binary.LittleEndian.Uint64(octets[8*i:])
+			p.mask[i] = binary.LittleEndian.Uint64(mask[8*i:])
+		}
+		m.pieces = append(m.pieces, p)
+		from = to
+	}
+	f.pieces = uint16(first)
 }
 
 // again reports whether a name with hash h has, probably, been seen before.
@@ -298,6 +367,7 @@ func (m *forms) clear() {
 	m.list = append(m.list[:0], form{end: 1})
 	m.octets = append(m.octets[:0], 0)
 	m.attrs = m.attrs[:0]
+	m.pieces = append(m.pieces[:0], piece{})
 	m.follow, m.byName = [len(m.follow)]uint8{}, [formSets][formWays]uint8{}
 }
 

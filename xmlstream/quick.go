@@ -33,13 +33,7 @@ func (s *Scanner) Next() (Kind, error) {
 	switch s.after {
 	case afterContent:
 	case afterEnd:
-		n := len(s.open) - 1
-		e := &s.open[n]
-		s.open, s.names = s.open[:n], s.names[:e.name.start]
-		if e.mark != len(s.scope.bindings) {
-			s.scope.truncate(e.mark)
-		}
-		if n == 0 {
+		if s.close(); len(s.open) == 0 {
 			s.tok = p
 			return s.settle(s.content())
 		}
@@ -89,6 +83,16 @@ func (s *Scanner) Next() (Kind, error) {
 		return Start, nil
 	}
 	return s.settle(s.content())
+}
+
+// close takes the innermost element off the open ones, with its declarations.
+func (s *Scanner) close() {
+	n := len(s.open) - 1
+	e := &s.open[n]
+	s.open, s.names = s.open[:n], s.names[:e.name.start]
+	if e.mark != len(s.scope.bindings) {
+		s.scope.truncate(e.mark)
+	}
 }
 
 // settle notes the outcome of the careful functions.
@@ -262,16 +266,7 @@ func (s *Scanner) quickTag(b []byte, p int) bool {
 		s.scope.truncate(mark)
 		return false
 	}
-	n := len(s.names)
-	if n+len(f.name) <= cap(s.names) {
-		*(*[maxFormName]byte)(s.names[n : n+maxFormName]) = f.name
-		s.names = s.names[:n+int(f.nameLen)]
-	} else {
-		s.names = append(s.names, f.name[:f.nameLen]...)
-	}
-	e := s.push()
-	e.name.start, e.name.colon, e.name.end = n, n+int(f.colon), n+int(f.nameLen)
-	e.uri, e.mark, e.form = int(f.uri), mark, id
+	s.openForm(f, id, mark)
 	s.elements++
 	s.rooted = true
 	s.lo, s.hi, s.pos = end, end, end
@@ -287,6 +282,21 @@ func (s *Scanner) quickTag(b []byte, p int) bool {
 		s.after = afterContent
 	}
 	return true
+}
+
+// openForm opens an element with form f, whose declarations are the bindings from
+// mark on.
+func (s *Scanner) openForm(f *form, id uint8, mark int) {
+	n := len(s.names)
+	if n+len(f.name) <= cap(s.names) {
+		*(*formName)(s.names[n : n+len(f.name)]) = f.name
+		s.names = s.names[:n+int(f.nameLen)]
+	} else {
+		s.names = append(s.names, f.name[:f.nameLen]...)
+	}
+	e := s.push()
+	e.name.start, e.name.colon, e.name.end = n, n+int(f.colon), n+int(f.nameLen)
+	e.uri, e.mark, e.form = int(f.uri), mark, id
 }
 
 // valueEnd returns the index of the quote that ends a value of which b[i] has
