@@ -126,7 +126,7 @@ var rules = map[string]rule{
 	"internal/xmldsig": {ours: []string{"xmlstream"}}, // in no list of ours: only tests may use it
 	"interop":          {test: []string{"internal/conformance", "internal/xmldsig"}},
 	"queue/relay":      {ours: []string{"queue"}, test: []string{"internal/memnet"}, external: []string{"github.com/klauspost/compress/zstd"}},
-	"internal/uitest":  {test: []string{"bench"}, external: []string{"github.com/chromedp/chromedp", "github.com/chromedp/cdproto"}}, // tests only, against the binary
+	"internal/uitest":  {test: []string{"bench", "queue"}, external: []string{"github.com/chromedp/chromedp", "github.com/chromedp/cdproto"}}, // tests only, against the binary
 	"queue": {
 		ours:     []string{"internal/durable", "internal/retry"},
 		external: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go", "github.com/minio/highwayhash", "github.com/klauspost/compress/zstd", "golang.org/x/sys", "github.com/google/uuid"},

@@ -50,11 +50,16 @@ type gateway struct {
 // with the test.
 func run(t *testing.T, config string) *gateway {
 	t.Helper()
+	return runIn(t, t.TempDir(), config)
+}
+
+// runIn is run in a folder, which may have a store already.
+func runIn(t *testing.T, dir, config string) *gateway {
+	t.Helper()
 	bin, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
 	g := &gateway{config: filepath.Join(dir, "gateway.yaml")}
 	g.write(t, config)
 	cmd := exec.Command(bin, "serve", "--json", "-c", g.config)

@@ -53,7 +53,7 @@ routes:
 	pages := []struct{ name, hash, sees string }{
 		{"overview", "#/", "Needs attention"},
 		{"queues", "#/queues", "invoices"},
-		{"queue", "#/queues/invoices", "The first 100 are shown"},
+		{"queue", "#/queues/invoices", "Messages 1 to 100 of 140."},
 		{"dead", "#/queues/orders?state=dead", "7 messages."},
 		{"message", "", "Why it is here"},
 		{"routes", "#/routes", "quotes"},

@@ -70,15 +70,19 @@ export function queue(view, { live, watch, signal, query, onLeave }, name) {
     return [s, tally];
   });
   let entries = [];
+  // Where the pages begin, from the first one to that which is shown: the page stays as
+  // small with a million messages as with a hundred.
+  let starts = [""];
   let next = "";
   let busy = false;
+  let loading = null; // done when it is not busy any more
   let counts = "";
   const chosen = new Set();
 
   function go(change) {
     const q = new URLSearchParams(Object.entries({ ...filter, ...change }).filter(([, v]) => v));
     const to = "#/queues/" + encodeURIComponent(name) + (q.size ? "?" + q : "");
-    if (to === location.hash) load(false);
+    if (to === location.hash) first();
     else location.hash = to;
   }
 
@@ -106,7 +110,7 @@ export function queue(view, { live, watch, signal, query, onLeave }, name) {
     all.indeterminate = shown > 0 && shown < entries.length;
     const some = chosen.size > 0;
     const q = live.queues.get(name);
-    const total = q ? (filter.state ? q[filter.state] : q.pending + q.retrying + q.dead + q.orphaned) : 0;
+    const total = q ? totalOf(q) : 0;
     const narrowed = filter.text || filter.operation || filter.since;
     const whole = narrowed ? "all that match" : filter.state ? `all ${count(total)} ${filter.state}` : `all ${count(total)}`;
     const mayReplay = !filter.state || filter.state === "dead";
@@ -145,7 +149,7 @@ export function queue(view, { live, watch, signal, query, onLeave }, name) {
     chosen.clear();
     if (ok) note(`${plural(ok, "message")} ${done}.`);
     if (failed) note(`${plural(ids.length - ok, "message")} not ${done}: ${failed.message}`, true);
-    load(false);
+    load();
   }
 
   /** wanted is the filter as the API takes it in a body. */
@@ -158,7 +162,7 @@ export function queue(view, { live, watch, signal, query, onLeave }, name) {
     const verb = drop ? "Drop" : "Replay";
     if (!(await confirm({ title: `${verb} ${whole} of ${name}?`, text: drop ? "They are gone for good: nobody delivers them, and they cannot be brought back. Those under way at this moment stay." : "Dead letters wait again and are delivered when their turn comes.", action: verb, danger: drop }))) return;
     await attempt(() => post(path + "/" + action, wanted()), (r) => `${plural(r.count, "message")} ${drop ? "dropped" : "replayed"}.`);
-    load(false);
+    load();
   }
 
   async function move(ids, whole) {
@@ -172,25 +176,46 @@ export function queue(view, { live, watch, signal, query, onLeave }, name) {
     if (!answer) return;
     await attempt(() => post("/queues/move", ids ? { to: answer.to, ids } : { to: answer.to, from: name, ...wanted() }), (r) => `${plural(r.count, "message")} moved to ${answer.to}.` + (r.busy ? ` ${plural(r.busy, "message")} under way stayed.` : ""));
     chosen.clear();
-    load(false);
+    load();
   }
 
-  /** load gets the first page anew, or the next one. */
-  async function load(more) {
-    if (busy) return;
+  const first = () => ((starts = [""]), load());
+
+  /** turn goes to the next page, or one back. */
+  async function turn(forward) {
+    while (busy) await loading; // somebody clicks fast
+    if (forward ? !next : starts.length < 2) return;
+    if (forward) starts.push(next);
+    else starts.pop();
+    chosen.clear();
+    await load();
+    view.querySelector(".filters").scrollIntoView({ block: "start" });
+    (body.querySelector("th a") || status).focus({ preventScroll: true });
+  }
+
+  /** load gets the page that is shown anew. */
+  function load() {
+    if (!busy) loading = fetchPage();
+    return loading;
+  }
+
+  async function fetchPage() {
     busy = true;
     list.setAttribute("aria-busy", "true");
     try {
-      const page = await get(path + "/messages", { ...filter, limit: pageSize, after: more ? next : "" }, signal);
-      const known = new Set(entries.map((e) => e.id));
-      entries = more ? entries.concat(page.messages.filter((e) => !known.has(e.id))) : page.messages;
+      let page = await get(path + "/messages", { ...filter, limit: pageSize, after: starts.at(-1) }, signal);
+      while (!page.messages.length && starts.length > 1) { // what was on it is gone
+        starts.pop();
+        page = await get(path + "/messages", { ...filter, limit: pageSize, after: starts.at(-1) }, signal);
+      }
+      entries = page.messages;
       next = page.next || "";
-      for (const id of chosen) if (!more && !entries.some((e) => e.id === id)) chosen.delete(id);
+      for (const id of chosen) if (!entries.some((e) => e.id === id)) chosen.delete(id);
       showRows(entries);
       none.hidden = entries.length > 0;
       list.hidden = !entries.length;
       put(none, h("p", { class: "empty-title" }, filter.text || filter.operation ? "Nothing matches" : filter.state === "dead" ? "No dead letters" : "Nothing waits here"), h("p", null, filter.text || filter.operation ? h("a", { href: "#/queues/" + encodeURIComponent(name) + (filter.state ? "?state=" + filter.state : "") }, "Show all") : filter.state ? "Messages in the state " + filter.state + " appear here as they come." : "Every message was delivered."));
-      put(foot, entries.length > 0 && h("span", null, next ? `The first ${count(entries.length)} are shown.` : plural(entries.length, "message") + "."), next && button("Show more", () => load(true)), page.loading && h("span", null, "The store is still being read: more may come."));
+      put(foot, entries.length > 0 && h("span", { role: "status" }, shownOf()), (next || starts.length > 1) && h("span", { class: "pager" }, button("Previous page", () => turn(false), "", { disabled: starts.length < 2 }), button("Next page", () => turn(true), "", { disabled: !next })), page.loading && h("span", null, "The store is still being read: more may come."));
       marks();
     } catch (e) {
       if (e.name !== "AbortError") {
@@ -203,6 +228,17 @@ export function queue(view, { live, watch, signal, query, onLeave }, name) {
       list.removeAttribute("aria-busy");
     }
   }
+
+  /** shownOf says which messages are shown. */
+  function shownOf() {
+    if (!next && starts.length < 2) return plural(entries.length, "message") + ".";
+    const from = (starts.length - 1) * pageSize + 1;
+    const q = live.queues.get(name);
+    const total = !q || filter.text || filter.operation || filter.since ? 0 : totalOf(q);
+    return `Messages ${count(from)} to ${count(from + entries.length - 1)}` + (total >= from ? ` of ${count(total)}.` : ".");
+  }
+
+  const totalOf = (q) => (filter.state ? q[filter.state] : q.pending + q.retrying + q.dead + q.orphaned);
 
   async function act(action, text, question) {
     if (question && !(await confirm(question))) return;
@@ -235,7 +271,7 @@ export function queue(view, { live, watch, signal, query, onLeave }, name) {
     const now = [q.pending, q.retrying, q.dead, q.orphaned, q.in_flight].join();
     if (now !== counts) {
       counts = now;
-      if (entries.length <= pageSize && !chosen.size && !busy) load(false);
+      if (!chosen.size && !busy) load();
       else marks();
     }
   }
@@ -260,7 +296,7 @@ export function queue(view, { live, watch, signal, query, onLeave }, name) {
   });
   watch(update);
   update();
-  if (!counts) load(false);
+  if (!counts) load();
   const timer = setInterval(update, 2000);
   onLeave(() => clearInterval(timer));
 }
