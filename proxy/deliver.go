@@ -163,7 +163,7 @@ func (c *call) notAnswered(err error) DeliveryResult {
 // that waits, and judges it. node is the number of its node. What the caller is to
 // find later, or to get, must fit one record of the store.
 func (c *call) takeAnswer(resp *Response, node int, m *Stored, meta *storedMeta, try Try) DeliveryResult {
-	a := &answerFacts{status: resp.Status, oneway: c.route.OneWay}
+	a := &answerFacts{status: resp.Status, oneway: c.route.OneWay, told: resp.Reason}
 	keep := &keeper{most: keptReply}
 	if meta.Reply != nil || meta.Answer != nil {
 		keep.most = MaxKept

@@ -118,6 +118,11 @@ type Response struct {
 	// Framed says that there is no media type: the octets are an envelope or
 	// nothing.
 	Framed bool
+
+	// Reason is what a node that is part of the gateway says of its status, for
+	// whoever operates it: one line, without content of a message. Not for answers
+	// of backends, whose text is theirs.
+	Reason string
 }
 
 // Class is the outcome class of a try (SPEC.md §4).

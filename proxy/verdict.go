@@ -55,7 +55,8 @@ type answerFacts struct {
 	sub     []soapcodec.QName
 	version soapcodec.Version
 
-	ownCredentials bool // what was refused, if it was, is not the caller's
+	ownCredentials bool   // what was refused, if it was, is not the caller's
+	told           string // Response.Reason
 	oneway         OneWay
 }
 
@@ -163,6 +164,9 @@ func (a *answerFacts) judge() DeliveryResult {
 // reason is one line without content of the message or of the answer.
 func (a *answerFacts) reason(why string) string {
 	s := "status " + strconv.Itoa(a.status) + ": " + why
+	if a.told != "" {
+		s += ": " + oneLine(a.told)
+	}
 	if a.content == contentFault {
 		if a.code.Local == "" {
 			return s + ", fault without a code"

@@ -343,7 +343,7 @@ func (n *siteNode) answer(status int, r relay.Result) *proxy.Response {
 		h.Add("Retry-After", strconv.Itoa(r.RetryAfter))
 	}
 	text := "site " + n.node.Site + ": " + r.Reason
-	return &proxy.Response{Status: status, Header: h, Body: io.NopCloser(bytes.NewReader([]byte(text))), Length: int64(len(text))}
+	return &proxy.Response{Status: status, Header: h, Body: io.NopCloser(bytes.NewReader([]byte(text))), Length: int64(len(text)), Reason: text}
 }
 
 // item is a request as a link takes it.

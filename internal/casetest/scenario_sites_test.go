@@ -310,6 +310,9 @@ func TestSiteLink(t *testing.T) {
 	if up, lag := sumOf(t, text, "gateway_link_up", `link="hq"`), sumOf(t, text, "gateway_link_lag_messages", `link="hq"`); up != 1 || lag != 0 {
 		t.Errorf("gateway_link_up is %v and gateway_link_lag_messages %v, want 1 and 0", up, lag)
 	}
+	if left := sumOf(t, text, "gateway_certificate_expiry_seconds", `listener="sites.links.hq"`); left < 60 || left > 3600 {
+		t.Errorf("the certificate of the link has %v s left, want less than the hour that it was given", left)
+	}
 	if sent := sumOf(t, text, "gateway_link_items_total", `direction="out"`, `outcome="stored"`) + sumOf(t, text, "gateway_link_items_total", `direction="out"`, `outcome="duplicate"`); sent != n {
 		t.Errorf("gateway_link_items_total tells of %v messages, want %d", sent, n)
 	}
@@ -365,6 +368,46 @@ func TestSiteRestored(t *testing.T) {
 	p.arrivals(t, 100, false)
 	if got := p.hq.metricSum(t, "gateway_link_items_total", `link="plant"`, `outcome="duplicate"`); got < 40 {
 		t.Errorf("%v messages were duplicate, want the 40 that the backup had", got)
+	}
+}
+
+// TestSiteLost: hq comes back from a backup that lacks what it had answered for, so quickly
+// that no exchange has failed. The plant says how many messages that is, in the log, as
+// an alarm and in its audit file, and what it sends from then on arrives.
+func TestSiteLost(t *testing.T) {
+	p := newSitePair(t)
+	trail := filepath.Join(t.TempDir(), "audit.log")
+	term(t, p.plant)
+	p.plantConfig = strings.Replace(p.plantConfig, `admin: {address: "127.0.0.1:0"}`, fmt.Sprintf(`admin: {address: "127.0.0.1:0", audit: %q}`, trail), 1)
+	p.plantConfig = fmt.Sprintf("alerts: {webhook: \"http://%s/\"}\n", refusedAddr(t)) + p.plantConfig // alarms are looked for
+	p.plant = startAgain(t, p.plant, p.plantConfig, p.b)
+	p.order(t, "k", 0)
+	if !p.settled(t) {
+		t.Fatal("messages wait")
+	}
+	file := filepath.Join(t.TempDir(), "hq.backup")
+	in(t, p.hq.dir, 0, "queue", "backup", "--admin", "http://"+p.hq.admin, "-o", file)
+	for i := range 25 {
+		p.order(t, "k", 1+i)
+	}
+	if !p.settled(t) {
+		t.Fatal("messages wait")
+	}
+	p.hq.crash(t)
+	in(t, p.hq.dir, 0, "queue", "restore", "-c", p.hq.file, "--set-aside", file)
+	p.hq = startAgain(t, p.hq, p.hqConfig, p.b)
+	p.order(t, "k", 26)
+	if !p.settled(t) {
+		t.Fatalf("messages wait\n%s", tail(p.plant.log.String()))
+	}
+	p.arrivals(t, 27, true)
+	lines := audited(auditOf(t, trail), "site", "lost")
+	if len(lines) != 1 || lines[0]["result"] != "failed" || lines[0]["what"].(map[string]any)["count"] != 25.0 || lines[0]["what"].(map[string]any)["site"] != "hq" {
+		t.Errorf("audited as %v, want 25 messages that hq has lost", lines)
+	}
+	alarm := func() bool { return strings.Contains(p.plant.log.String(), "site hq lacks 25 messages that it had answered for") }
+	if !eventually(patience, alarm) {
+		t.Errorf("there is no alarm\n%s", tail(p.plant.log.String()))
 	}
 }
 

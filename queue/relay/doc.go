@@ -32,8 +32,8 @@
 // Requests are POST; a body is a batch ([Item] draws it), compressed by zstd
 // (RFC 8878) where Content-Encoding says so, or JSON.
 //
-//	/_site/v1/hello  JSON: who we are and how far our numbers have come; the answer has what the far side has of them
-//	/_site/v1/batch  a batch; the answer is JSON, a result for each item, sent once all are durable
+//	/_site/v1/hello  JSON: who we are and how far our numbers have come; the answer has what the far side has of them, and a name for its present run
+//	/_site/v1/batch  a batch, for that run; the answer is JSON, a result for each item, sent once all are durable, or 412 where it is another run
 //	/_site/v1/pull   JSON: the results of the last batch that was fetched; the answer is the next batch, or 204 after a while
 //
 // A pull is a batch the other way round, for a site that cannot be reached: the

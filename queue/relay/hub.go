@@ -3,6 +3,7 @@ package relay
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -145,6 +146,8 @@ type Hub struct {
 	opt      Options
 	gate     gate
 	encoders sync.Pool
+	// run names this run of the process: whoever has greeted another one greets anew.
+	run string
 
 	mu     sync.Mutex
 	site   string
@@ -157,7 +160,7 @@ type Hub struct {
 
 // NewHub returns a hub without links.
 func NewHub(opt Options) *Hub {
-	h := &Hub{opt: opt.withDefaults(), lines: map[string]*line{}, encoders: sync.Pool{New: newEncoder}}
+	h := &Hub{opt: opt.withDefaults(), lines: map[string]*line{}, encoders: sync.Pool{New: newEncoder}, run: rand.Text()}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h
 }

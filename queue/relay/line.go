@@ -36,9 +36,10 @@ type line struct {
 
 	mu      sync.Mutex
 	waiting []*pending
-	octets  int64 // of waiting
-	active  int   // batches under way
-	greeted bool  // marks were exchanged since the last failure
+	octets  int64  // of waiting
+	active  int    // batches under way
+	greeted bool   // marks were exchanged since the last failure
+	run     string // of the far side, when that was
 	// confirmed is what the far side has answered for since this line was made.
 	confirmed confirmed
 	wake      chan struct{}
@@ -243,6 +244,11 @@ func (l *line) deliver(ctx context.Context, batch []*pending) {
 	var results []Result
 	if err == nil {
 		results, err = l.exchange(ctx, batch)
+	}
+	if errors.Is(err, errAnew) {
+		if err = l.greet(ctx); err == nil {
+			results, err = l.exchange(ctx, batch)
+		}
 	}
 	refused, isRefused := errors.AsType[*refusedError](err)
 	switch {

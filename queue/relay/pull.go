@@ -104,7 +104,7 @@ func (l *line) greet(ctx context.Context) error {
 	if !l.stats.up {
 		l.hub.opt.Log.Info("link is up", "site", l.cfg.Name, "store", far.Store, "streams", len(far.Marks))
 	}
-	l.greeted = true
+	l.greeted, l.run = true, far.Run
 	l.stats.worked(time.Now())
 	return nil
 }

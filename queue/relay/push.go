@@ -52,6 +52,26 @@ func transport(config *tls.Config) *http.Transport {
 	return t
 }
 
+// errAnew: the far side is not the run that was greeted.
+var errAnew = errors.New("relay: the far side has started anew")
+
+// greetedRun is the run of the far side that was greeted last.
+func (l *line) greetedRun() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.run
+}
+
+// ungreet makes the next batch begin with a greeting, unless there was one since with
+// another run than this.
+func (l *line) ungreet(run string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.run == run {
+		l.greeted = false
+	}
+}
+
 // refusedError says that the far side cannot take a batch as it is.
 type refusedError struct{ reason string }
 
@@ -74,6 +94,7 @@ func (l *line) exchange(ctx context.Context, batch []*pending) ([]Result, error)
 	}
 	l.underway(len(batch))
 	defer l.underway(-len(batch))
+	run := l.greetedRun()
 	resp, err := l.postBatch(ctx, from, items, size, "zstd")
 	if errors.Is(err, errDense) {
 		resp, err = l.postBatch(ctx, from, items, size, "")
@@ -86,6 +107,10 @@ func (l *line) exchange(ctx context.Context, batch []*pending) ([]Result, error)
 		var status *statusError
 		if errors.As(err, &status) && (status.code == http.StatusTooManyRequests || status.code == http.StatusServiceUnavailable) {
 			return same(len(batch), Result{Outcome: Later, Reason: status.Error(), RetryAfter: status.retry}), nil
+		}
+		if errors.As(err, &status) && status.code == http.StatusPreconditionFailed {
+			l.ungreet(run)
+			return nil, fmt.Errorf("%w: %w", errAnew, err)
 		}
 		if errors.As(err, &status) && (status.code == http.StatusUnauthorized || status.code == http.StatusForbidden) {
 			return same(len(batch), Result{Outcome: Denied, Reason: status.Error()}), nil
@@ -261,6 +286,9 @@ func (l *line) post(ctx context.Context, path, typ, coding string, body io.Reade
 	}
 	req.ContentLength = length
 	req.Header.Set("Content-Type", typ)
+	if run := l.greetedRun(); run != "" && path == pathBatch {
+		req.Header.Set(runField, run)
+	}
 	if coding != "" {
 		req.Header.Set("Content-Encoding", coding)
 	}

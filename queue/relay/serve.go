@@ -85,6 +85,8 @@ type greeting struct {
 	Marks []markBody `json:"marks,omitempty"`
 	// Whole says that there are no other marks: the site has read all of its log.
 	Whole bool `json:"whole,omitempty"`
+	// Run names the run of the process that answers.
+	Run string `json:"run,omitempty"`
 }
 
 type markBody struct {
@@ -110,7 +112,7 @@ func (h *Hub) serveHello(_ context.Context, peer Peer, r *Request) *Response {
 	if resp != nil {
 		return resp
 	}
-	own := greeting{Site: h.Site(), Store: h.opt.Home.Store()}
+	own := greeting{Site: h.Site(), Store: h.opt.Home.Store(), Run: h.run}
 	var seen []queue.SeenMark
 	seen, own.Whole = h.opt.Home.SeenMarks(origin)
 	for _, m := range seen {
@@ -138,8 +140,16 @@ func (h *Hub) origin(peer Peer, from head) (string, *Response) {
 	return origin, nil
 }
 
+// runField names the run of the far side that a batch is for: the one that was greeted.
+// So marks are exchanged before a batch, also where a restart or a restore was so quick
+// that no exchange has failed.
+const runField = "Gateway-Run"
+
 // serveBatch takes a batch.
 func (h *Hub) serveBatch(ctx context.Context, peer Peer, r *Request) *Response {
+	if run := r.Header.Get(runField); run != "" && run != h.run {
+		return refuse(http.StatusPreconditionFailed, "this gateway has started anew: greet it first")
+	}
 	body, err := decoded(r.Body, r.Header.Get("Content-Encoding"))
 	if err != nil {
 		return refuse(http.StatusBadRequest, oneLine(err.Error()))
