@@ -1,5 +1,10 @@
 package proxy
 
+import (
+	"net/url"
+	"strings"
+)
+
 // StoredFields are the header fields that were kept with a stored message, in
 // their order, from its Meta: what an operator is shown.
 func StoredFields(meta []byte) ([][2]string, error) {
@@ -15,7 +20,8 @@ func StoredFields(meta []byte) ([][2]string, error) {
 }
 
 // MaskStored returns the Meta of a stored message with *** for the values of the
-// header fields that hide names, and how many they are.
+// header fields, and of the parameters of the query, that hide names, and how many
+// they are.
 func MaskStored(meta []byte, hide func(name string) bool) (masked []byte, hidden int, err error) {
 	m, err := readMeta(meta)
 	if err != nil {
@@ -27,8 +33,40 @@ func MaskStored(meta []byte, hide func(name string) bool) (masked []byte, hidden
 			hidden++
 		}
 	}
+	if query, n := maskQuery(string(m.Query), hide); n > 0 {
+		m.Query = octets(query)
+		hidden += n
+	}
 	if hidden == 0 {
 		return meta, 0, nil
 	}
 	return m.append(nil), hidden, nil
+}
+
+// maskQuery hides values of parameters, which end at & or ;.
+func maskQuery(query string, hide func(name string) bool) (masked string, hidden int) {
+	var b strings.Builder
+	for rest := query; rest != ""; {
+		end := strings.IndexAny(rest, "&;")
+		if end < 0 {
+			end = len(rest)
+		}
+		name, value, _ := strings.Cut(rest[:end], "=")
+		plain, err := url.QueryUnescape(name)
+		if err != nil {
+			plain = name
+		}
+		if value != "" && hide(plain) {
+			b.WriteString(name + "=***")
+			hidden++
+		} else {
+			b.WriteString(rest[:end])
+		}
+		if end < len(rest) {
+			b.WriteByte(rest[end])
+			end++
+		}
+		rest = rest[end:]
+	}
+	return b.String(), hidden
 }

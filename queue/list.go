@@ -91,6 +91,7 @@ type Filter struct {
 	Operation string
 	Since     time.Time // accepted at or after
 	Text      string    // part of the id, the lane or the reason
+	NoLane    bool      // Text is not looked for in lanes
 	After     string    // cursor: what the page before returned as next
 	Limit     int       // default 100, at most 1000
 }

@@ -249,7 +249,7 @@ func (f *Filter) selects(e *Entry) bool {
 		(f.State == "" || e.State == f.State) &&
 		(f.Operation == "" || e.Operation == f.Operation) &&
 		(f.Since.IsZero() || !e.Accepted.Before(f.Since)) &&
-		(f.Text == "" || strings.Contains(e.ID, f.Text) || strings.Contains(e.Lane, f.Text) ||
+		(f.Text == "" || strings.Contains(e.ID, f.Text) || !f.NoLane && strings.Contains(e.Lane, f.Text) ||
 			strings.Contains(e.Reason, f.Text) || strings.Contains(e.Text, f.Text))
 }
 

@@ -90,7 +90,7 @@ func adminStats(s *queue.RouteStats) admin.RouteStats {
 
 // List implements [admin.Queue].
 func (a *adminQueue) List(f admin.Filter) ([]admin.Entry, string, error) {
-	page, next, err := a.Queue.List(queueFilter(f))
+	page, next, err := a.Queue.List(a.filter(f))
 	if err != nil {
 		return nil, "", adminError(err)
 	}
@@ -101,10 +101,12 @@ func (a *adminQueue) List(f admin.Filter) ([]admin.Entry, string, error) {
 	return out, next, nil
 }
 
-func queueFilter(f admin.Filter) queue.Filter {
+// filter is f for the queue. Where order keys are hidden a text is not looked for in
+// them: who may ask for one text after the other would read them so.
+func (a *adminQueue) filter(f admin.Filter) queue.Filter {
 	return queue.Filter{
 		Route: f.Route, State: queue.State(f.State), Operation: f.Operation, Since: f.Since, Text: f.Text,
-		After: f.After, Limit: f.Limit,
+		After: f.After, Limit: f.Limit, NoLane: f.Text != "" && masksOf(a.cfg()).of(f.Route).key,
 	}
 }
 
@@ -125,7 +127,7 @@ func (a *adminQueue) Get(id string) (*admin.Detail, error) {
 	}
 	hide := masksOf(a.cfg()).of(d.Route)
 	out := &admin.Detail{
-		Entry: adminEntry(&d.Entry, hide), Header: keptFields(d.Message.Meta), Reply: d.Reply, ReplyType: d.ReplyType,
+		Entry: adminEntry(&d.Entry, hide), Header: keptFields(d.Message.Meta, hide), Reply: d.Reply, ReplyType: d.ReplyType,
 	}
 	if err := hide.mask(out, d.Message); err != nil {
 		return nil, adminError(err)
@@ -140,13 +142,13 @@ func (a *adminQueue) Get(id string) (*admin.Detail, error) {
 
 // keptFields are the header fields kept with a message; none where Meta cannot
 // be read, which its attempts then tell.
-func keptFields(meta []byte) (out []admin.Field) {
+func keptFields(meta []byte, hide routeMask) (out []admin.Field) {
 	fields, err := proxy.StoredFields(meta)
 	if err != nil {
 		return nil
 	}
 	for _, f := range fields {
-		out = append(out, admin.Field{Name: f[0], Value: f[1]})
+		out = append(out, admin.Field{Name: f[0], Value: f[1], Secret: hide.field(f[0])})
 	}
 	return out
 }
@@ -163,13 +165,13 @@ func (a *adminQueue) Drop(ctx context.Context, id string) error {
 
 // ReplayAll implements [admin.Queue].
 func (a *adminQueue) ReplayAll(ctx context.Context, f admin.Filter) (int, error) {
-	n, err := a.Queue.ReplayAll(ctx, queueFilter(f))
+	n, err := a.Queue.ReplayAll(ctx, a.filter(f))
 	return n, adminError(err)
 }
 
 // DropAll implements [admin.Queue].
 func (a *adminQueue) DropAll(ctx context.Context, f admin.Filter) (int, error) {
-	n, err := a.Queue.DropAll(ctx, queueFilter(f))
+	n, err := a.Queue.DropAll(ctx, a.filter(f))
 	return n, adminError(err)
 }
 
@@ -181,7 +183,7 @@ func (a *adminQueue) Move(ctx context.Context, ids []string, to string) (admin.M
 
 // MoveAll implements [admin.Queue].
 func (a *adminQueue) MoveAll(ctx context.Context, f admin.Filter, to string) (admin.Moved, error) {
-	m, err := a.Queue.MoveAll(ctx, queueFilter(f), to)
+	m, err := a.Queue.MoveAll(ctx, a.filter(f), to)
 	return admin.Moved(m), adminError(err)
 }
 

@@ -44,7 +44,7 @@ func (a *adminQueue) Export(ctx context.Context, f admin.Filter, o admin.ExportO
 	if err != nil {
 		return done, err
 	}
-	sel := queueFilter(f)
+	sel := a.filter(f)
 	sel.After, sel.Limit = "", exportPage
 	hide := masksOf(a.cfg())
 	for {

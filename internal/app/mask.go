@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"io"
 	"strings"
@@ -22,7 +23,13 @@ type masks struct {
 // routeMask is what is hidden of the messages of a route.
 type routeMask struct {
 	*redact.Mask
-	key bool // the order key is read from what is hidden
+	key  bool            // the order key is read from what is hidden
+	keys map[string]bool // the fields, in lower case, in which callers of any route send their API keys
+}
+
+// field reports whether the value of a header field is hidden.
+func (m routeMask) field(name string) bool {
+	return redact.Field(name) || m.keys[strings.ToLower(name)]
 }
 
 // masksOf returns the masks of cfg. Messages of a route that is gone, and answers
@@ -30,17 +37,23 @@ type routeMask struct {
 func masksOf(cfg *config.Config) *masks {
 	m := &masks{routes: make(map[string]routeMask, len(cfg.Routes))}
 	var all []*redact.Mask
+	keys := map[string]bool{}
+	for i := range cfg.Routes {
+		if a := cfg.Routes[i].Auth; a != nil && a.APIKey != nil {
+			keys[strings.ToLower(a.APIKey.Header)] = true
+		}
+	}
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
-		mask := routeMask{Mask: maskOf(r.Redact)}
-		mask.key = redact.Field(r.OrderBy.HTTP)
+		mask := routeMask{Mask: maskOf(r.Redact), keys: keys}
+		mask.key = mask.field(r.OrderBy.HTTP)
 		for _, step := range r.OrderBy.Path {
 			mask.key = mask.key || mask.Reaches(redact.Name{Space: step.Space, Local: step.Local, AnySpace: step.AnySpace})
 		}
 		m.routes[r.Name] = mask
 		all = append(all, mask.Mask)
 	}
-	m.others.Mask = redact.Join(all...)
+	m.others = routeMask{Mask: redact.Join(all...), keys: keys}
 	m.others.key = m.others.Named()
 	return m
 }
@@ -74,17 +87,50 @@ func (m routeMask) lane(key string) string {
 // errNotShown says why what is neither XML nor a harmless text is not shown.
 var errNotShown = errors.New("it is not XML, so that what is to be hidden in it cannot be found")
 
-// reply is an answer as it may be shown.
-func (m routeMask) reply(doc []byte, contentType string) redact.Shown {
+// reply is an answer as it may be shown. What is hidden of the message is hidden
+// there too.
+func (m routeMask) reply(doc []byte, contentType string, msg *queue.Message) redact.Shown {
 	s := m.Document(doc, contentType)
 	switch {
 	case s.Err == nil:
 	case m.Plain(doc): // such as the error page of a server
-		return redact.Shown{XML: doc}
+		s = redact.Shown{XML: doc}
 	case len(s.XML) == 0:
 		s.Err = errNotShown
 	}
+	shown, n := m.quotes(msg).Document(s.XML)
+	s.XML, s.Hidden = shown, s.Hidden+n
 	return s
+}
+
+// quotes are the values of the message that are hidden. One that cannot be read has
+// none: its envelope is not shown either, but for what came before the fault.
+func (m routeMask) quotes(msg *queue.Message) *redact.Quotes {
+	var body io.Reader = bytes.NewReader(msg.Body)
+	if msg.Blob != nil {
+		r, err := msg.Blob.Open()
+		if err != nil {
+			return new(redact.Quotes)
+		}
+		defer r.Close()
+		body = &blobReader{r: r, most: mostShown}
+	}
+	q := m.Quotes(body, contentTypeOf(msg.Meta))
+	fields, _ := proxy.StoredFields(msg.Meta)
+	for _, f := range fields {
+		if !m.field(f[0]) {
+			continue
+		}
+		q.Add(f[1])
+		if scheme, rest, found := strings.Cut(f[1], " "); found {
+			q.Add(rest)
+			if user, err := base64.StdEncoding.DecodeString(strings.TrimSpace(rest)); err == nil && strings.EqualFold(scheme, "Basic") {
+				_, password, _ := strings.Cut(string(user), ":")
+				q.Add(password)
+			}
+		}
+	}
+	return q
 }
 
 // mostShown is how much of an envelope that is in no memory is shown.
@@ -169,7 +215,7 @@ func (m routeMask) mask(out *admin.Detail, msg *queue.Message) error {
 	if out.Reply == nil {
 		return nil
 	}
-	r := m.reply(out.Reply, out.ReplyType)
+	r := m.reply(out.Reply, out.ReplyType, msg)
 	out.Reply, out.Hidden = r.XML, out.Hidden+r.Hidden
 	if r.Err != nil {
 		out.ReplyError = r.Err.Error()

@@ -17,20 +17,26 @@ func (m routeMask) pack(out *bundle.Message, msg *queue.Message) error {
 	if key := m.lane(msg.Lane); key != msg.Lane {
 		out.OrderKey, out.Masked = bundle.Text(key), true
 	}
-	meta, fields, err := proxy.MaskStored(msg.Meta, redact.Field)
+	meta, fields, err := proxy.MaskStored(msg.Meta, m.field)
 	if err == nil && fields > 0 { // one that cannot be read is none that was accepted
 		out.Meta, out.Masked = meta, true
 	}
 	if out.Reply != nil {
 		// There is one also where nothing of it can be shown.
-		out.Reply = append([]byte{}, m.reply(out.Reply, string(out.ReplyType)).XML...)
+		out.Reply = append([]byte{}, m.reply(out.Reply, string(out.ReplyType), msg).XML...)
 	}
 	contentType := contentTypeOf(msg.Meta)
 	if msg.Blob != nil {
-		return m.packBlob(out, msg.Blob, contentType)
-	}
-	if s := m.Document(msg.Body, contentType); m.changed(&s) {
+		if err := m.packBlob(out, msg.Blob, contentType); err != nil {
+			return err
+		}
+	} else if s := m.Document(msg.Body, contentType); m.changed(&s) {
 		out.Envelope, out.Masked = s.XML, true
+	}
+	if out.Masked {
+		// It is not imported. Its hashes are of what is hidden, and who knows all else
+		// could try the few values that a number of a customer or a card may have.
+		out.Identity = nil
 	}
 	return nil
 }

@@ -42,8 +42,12 @@ func (m *Mask) Document(doc []byte, contentType string) (s Shown) {
 // fails may be seen. The errors are those of [xmlstream] and [soapcodec] for what
 // is no XML or no package, and those of r and w.
 func (m *Mask) Copy(w io.Writer, r io.Reader, contentType string) (hidden, attachments int, err error) {
+	return m.copy(w, r, contentType, nil)
+}
+
+func (m *Mask) copy(w io.Writer, r io.Reader, contentType string, quotes *Quotes) (hidden, attachments int, err error) {
 	out := bufio.NewWriterSize(w, 16<<10)
-	c := copier{mask: m, out: out}
+	c := copier{mask: m, out: out, quotes: quotes}
 	ct, err := soapcodec.ParseContentType(contentType)
 	switch {
 	case err != nil:
@@ -63,6 +67,7 @@ func (m *Mask) Copy(w io.Writer, r io.Reader, contentType string) (hidden, attac
 type copier struct {
 	mask                *Mask
 	out                 *bufio.Writer
+	quotes              *Quotes // gets what is hidden; nil for nobody
 	hidden, attachments int
 }
 
@@ -149,8 +154,16 @@ func (c *copier) start(s *xmlstream.Scanner) error {
 		if err != nil {
 			return err
 		}
-		if kind == xmlstream.End && s.Depth() == depth {
+		switch {
+		case kind == xmlstream.End && s.Depth() == depth:
 			return c.write(s.Raw())
+		case c.quotes == nil:
+		case kind == xmlstream.Text || kind == xmlstream.CDATA:
+			if !s.Partial() {
+				c.quotes.Add(string(s.AppendText(nil)))
+			}
+		case kind == xmlstream.Start:
+			c.quoteAttrs(s)
 		}
 	}
 }
@@ -169,6 +182,7 @@ func (c *copier) tag(s *xmlstream.Scanner, all bool) error {
 			return fmt.Errorf("redact: the value of an attribute is not where it was: %w", io.ErrUnexpectedEOF)
 		}
 		at += name + 1
+		c.quote(&a)
 		if err := c.write(raw[from:at]); err != nil {
 			return err
 		}
@@ -180,4 +194,22 @@ func (c *copier) tag(s *xmlstream.Scanner, all bool) error {
 		}
 	}
 	return c.write(raw[from:])
+}
+
+// quoteAttrs notes the values of all attributes of an element that is hidden.
+func (c *copier) quoteAttrs(s *xmlstream.Scanner) {
+	for _, a := range s.Attrs() {
+		if !a.IsNamespace() {
+			c.quote(&a)
+		}
+	}
+}
+
+// quote notes the value of an attribute that is hidden, but for those that name a
+// kind of thing and no thing, such as the type of a password.
+func (c *copier) quote(a *xmlstream.Attr) {
+	if c.quotes == nil || bytes.Contains(a.Raw, []byte("://")) {
+		return
+	}
+	c.quotes.Add(string(a.AppendValue(nil)))
 }

@@ -14,6 +14,11 @@
 // or of any of its drafts, whether it is the password or a digest that can be
 // sent again, and BinarySecret of WS-Trust.
 //
+// # What is repeated
+//
+// An answer may repeat what is hidden of the message. [Mask.Quotes] has those values,
+// as far as they are long enough to tell from other text, and hides them there.
+//
 // # What cannot be read
 //
 // A name is found only in XML. Where a document stops being that, the rest is
@@ -21,7 +26,8 @@
 // attachments only the root is looked at and given; the other parts are counted.
 // [Mask.Plain] tells the texts that may be shown although they are no XML.
 //
-// A Mask is never changed and may be used by any number of goroutines.
+// A Mask is never changed and may be used by any number of goroutines; Quotes belong to
+// one.
 //
 // Specifications: WS-Security UsernameToken Profile 1.1 §3.1; WS-Trust 1.4 §3.3;
 // Namespaces in XML 1.0 §6.2 (an attribute without prefix is in no namespace).

@@ -2,7 +2,6 @@ package redact
 
 import (
 	"bytes"
-	"strings"
 	"unicode/utf8"
 
 	"soapway/xmlstream"
@@ -86,8 +85,9 @@ func isSecret(n xmlstream.Name) bool {
 }
 
 // Plain reports whether octets that are no XML may be shown as they are: the mask
-// has no names that could not be found in them, they are text, and no word in it
-// tells of a password. An error page of a server is such a text.
+// has no names that could not be found in them, they are text, and nothing in it is
+// a password or what else a header field, a form or JSON would name a secret. An error
+// page of a server is such a text, one that repeats the request is not.
 func (m *Mask) Plain(doc []byte) bool {
-	return !m.Named() && utf8.Valid(doc) && !strings.Contains(strings.ToLower(string(doc)), "passw")
+	return !m.Named() && utf8.Valid(doc) && !told.Match(doc)
 }
