@@ -324,7 +324,7 @@ func (c *call) broken(err *bodyError) error {
 
 func timedOut(err error) bool {
 	var sent *SendError
-	return errors.As(err, &sent) && sent.Timeout || errors.Is(err, os.ErrDeadlineExceeded)
+	return errors.As(err, &sent) && sent.Timeout || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // stream passes an answer on that is too large for memory: prefix has been read

@@ -106,9 +106,17 @@ func (all *shadows) give(s *shadow, n int64) {
 // CutShadows ends the copies that are under way, and begins no more.
 func (h *Handler) CutShadows() { h.shadows.cut(errShadowCut) }
 
-// WaitShadows returns once no copy is under way that began by this table. Call it
+// Wait returns once nothing is under way that exchanges by this table have left
+// behind: copies to shadow backends, and descriptions that are being kept. Call it
 // when no exchange can use the table any more.
-func (t *Table) WaitShadows() { t.copies.Wait() }
+func (t *Table) Wait() {
+	t.copies.Wait()
+	for _, r := range t.byName {
+		if r.front != nil {
+			r.front.Front.Wait()
+		}
+	}
+}
 
 // shadowCopy is a copy of a message before it is sent.
 type shadowCopy struct {

@@ -84,7 +84,7 @@ func TestShadow(t *testing.T) {
 		if n := o.results(); len(n) != 0 {
 			t.Errorf("before its answer: %v", n)
 		}
-		h.table.Load().WaitShadows()
+		h.table.Load().Wait()
 		if len(o.shadows) != 1 || o.shadows[0] != (ShadowEvent{ID: ex.ID, Route: "r", Backend: "twin", Result: ShadowAnswered, Status: 200, Duration: 20 * time.Second}) || len(o.attempts) != 1 {
 			t.Errorf("got %+v, and tries %v", o.shadows, o.attempts)
 		}
@@ -132,7 +132,7 @@ func TestShadowResults(t *testing.T) {
 				if time.Since(began) != 0 {
 					t.Error("the caller waited")
 				}
-				h.table.Load().WaitShadows()
+				h.table.Load().Wait()
 				if len(o.shadows) != 1 || o.shadows[0].Result != tt.result || o.shadows[0].Status != tt.status || o.shadows[0].Duration != tt.takes {
 					t.Errorf("got %+v, want %s with %d after %v", o.shadows, tt.result, tt.status, tt.takes)
 				}
@@ -160,7 +160,7 @@ func TestShadowBounds(t *testing.T) {
 			t.Errorf("%d were dropped and %d sent, want %d and %d", n, len(other.got), more, shadowMost)
 		}
 		h.CutShadows()
-		h.table.Load().WaitShadows()
+		h.table.Load().Wait()
 		if n := o.results()[ShadowFailed]; n != shadowMost {
 			t.Errorf("%d failed when they were cut", n)
 		}
@@ -179,13 +179,13 @@ func TestShadowBounds(t *testing.T) {
 		for range 5 {
 			serve(t, h, exchange("text/xml", big)).wantAnswer(t, 200, reply11)
 		}
-		h.table.Load().WaitShadows()
+		h.table.Load().Wait()
 		if n := o.results(); n[ShadowDropped] != 2 || n[ShadowAnswered] != 3 {
 			t.Errorf("of five that have a quarter of the room: %v", n)
 		}
 		h.empty(t)
 		serve(t, h, exchange("text/xml", strings.Replace(env11, ">x<", ">"+strings.Repeat("x", shadowOctets)+"<", 1))).wantAnswer(t, 200, reply11)
-		h.table.Load().WaitShadows()
+		h.table.Load().Wait()
 		if n := o.results(); n[ShadowAnswered] != 4 {
 			t.Errorf("one that is larger than the room, alone: %v", n)
 		}
@@ -200,7 +200,7 @@ func TestShadowShare(t *testing.T) {
 	for range calls {
 		serve(t, h, exchange("text/xml", env11)).wantAnswer(t, 200, reply11)
 	}
-	h.table.Load().WaitShadows()
+	h.table.Load().Wait()
 	if n := len(o.shadows); n < calls*(percent-5)/100 || n > calls*(percent+5)/100 { // seven times the deviation
 		t.Errorf("%d of %d messages were copied, want %d %%", n, calls, percent)
 	}
@@ -238,7 +238,7 @@ func TestShadowOfStored(t *testing.T) {
 			for _, m := range store.kept { // which may write over what is its own
 				clear(m.Body)
 			}
-			h.table.Load().WaitShadows()
+			h.table.Load().Wait()
 			if n := o.results(); len(n) != len(tt.want) || n[ShadowAnswered] != tt.want[ShadowAnswered] || n[ShadowLarge] != tt.want[ShadowLarge] {
 				t.Errorf("copies %v, want %v", n, tt.want)
 			}
@@ -261,7 +261,7 @@ func TestShadowOfNothing(t *testing.T) {
 	for _, ex := range []*Exchange{exchange("text/xml", "<a"), exchange("text/plain", env11), exchange("", ""), get} {
 		serve(t, h, ex)
 	}
-	h.table.Load().WaitShadows()
+	h.table.Load().Wait()
 	if len(other.got) != 0 || len(o.shadows) != 0 || len(main.got) != 2 {
 		t.Errorf("copies %v, messages %d", o.shadows, len(main.got))
 	}
@@ -279,7 +279,7 @@ func TestShadowAnswers(t *testing.T) {
 		h, o := shadowed(t, Route{}, 100, nil, main, other)
 		began := time.Now()
 		serve(t, h, exchange("text/xml", env11)).wantAnswer(t, 200, reply11)
-		h.table.Load().WaitShadows()
+		h.table.Load().Wait()
 		if d := time.Since(began); d != 65*time.Second || closed != 1 || o.results()[ShadowFailed] != 1 {
 			t.Errorf("an answer that goes on for ever ended after %v, closed %d times: %v", d, closed, o.shadows)
 		}
@@ -312,7 +312,7 @@ func TestShadowTranslated(t *testing.T) {
 	main, other := newNode("http://node.test/svc"), newNode("http://twin.test/other")
 	h, o := shadowed(t, Route{Translate: soapcodec.V12, Mark: true}, 100, nil, main, other)
 	g := serve(t, h, exchange("text/xml", env11))
-	h.table.Load().WaitShadows()
+	h.table.Load().Wait()
 	if g.Status != 200 || len(o.shadows) != 1 || o.shadows[0].Result != ShadowAnswered {
 		t.Fatalf("got %d, copies %v", g.Status, o.shadows)
 	}

@@ -231,14 +231,36 @@ func (f *front) fromBackend(ctx context.Context, at string, asks http.Header) (*
 			}
 			continue
 		}
-		var body io.Reader
-		if resp.Body != nil {
-			defer resp.Body.Close()
-			body = resp.Body
+		body, err := f.uncoded(resp)
+		if err != nil {
+			return nil, err
 		}
 		return describe.Answer(resp.Status, resp.Header.HTTP(), body)
 	}
 	return nil, failed
+}
+
+// uncoded is the body of a node's answer without its content coding: none was
+// asked for, which allows all (RFC 9110 §12.5.3).
+func (f *front) uncoded(resp *Response) (io.ReadCloser, error) {
+	if resp.Body == nil {
+		return nil, nil
+	}
+	lim := f.route.replyLimits
+	lim.MaxMessage = describe.MaxDocument + 1<<20 // package describe says first that it is too large
+	coding := contentCoding(resp.Header)
+	switch coding {
+	case codingUnknown:
+		resp.Body.Close()
+		return nil, errType(resp.Header.Get("Content-Encoding"))
+	case codingIdentity:
+	default:
+		resp.Header.Del("Content-Length")
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{newBody(resp.Body, coding, lim), resp.Body}, nil
 }
 
 // moved is a path below that of one node below that of another one.
@@ -249,63 +271,32 @@ func moved(p string, from, to nodeURL) string {
 	return p
 }
 
-// describe answers a request for a description.
-func (c *call) describe() (*Reply, error) {
-	f := c.route.front
-	if err := c.within(c.route); err != nil {
-		return nil, err
-	}
-	tail := c.route.tail(c.target.path)
-	doc, flat, err := f.document(c.ctx, tail, c.target.query)
-	if err != nil {
-		return c.undescribed(err)
-	}
-	m := mapper{c: c, f: f, base: c.publicBase(), flat: flat}.of(doc)
-	var body pieces
-	var tag string
-	if flat {
-		body, tag, err = m.flatten(doc)
-	} else {
-		body.list, tag = doc.Rewrite(m.public)
-	}
-	if err != nil {
-		return nil, &backendError{soapcodec.CodeBackendNotSOAP, err}
-	}
-	h := c.stamped(field.List{
-		{Name: "Content-Type", Value: doc.Type},
-		{Name: "Etag", Value: `"` + tag + `"`},
-		{Name: "Cache-Control", Value: "no-cache"},
-	})
-	c.outcome = OutcomeAnswered
-	if root := f.root(tail); doc.Location == root {
-		if s := f.Known(root); s == nil || s.Old() {
-			f.wishes.found(root) // the caller will use its operations
-		}
-	}
-	r := &Reply{Status: http.StatusOK, Header: h, Length: body.length(), CloseConnection: c.bodyLeft()}
-	switch {
-	case matches(c.ex.Header.Values("If-None-Match"), h.Get("Etag")):
-		r.Status, r.Length = http.StatusNotModified, 0
-	case c.ex.Method != http.MethodHead:
-		r.Body = &body
-	}
-	return r, nil
+// An answered document is what a query asks for: either there, or on its way.
+type answered struct {
+	at     describe.Location
+	doc    *describe.Document
+	coming *describe.Stream
+	flat   bool // doc is to be put together with what it refers to
 }
 
-// document gets the document that a query asks for. flat says that it is to be
-// put together with what it refers to.
-func (f *front) document(ctx context.Context, tail, query string) (doc *describe.Document, flat bool, err error) {
-	at, flat, err := f.asked(ctx, tail, query)
-	if err == nil {
-		doc, err = f.Get(ctx, at)
+// document gets the document that a query asks for; with parts it need not be there
+// as a whole.
+func (f *front) document(ctx context.Context, tail, query string, parts bool) (a answered, err error) {
+	a.at, a.flat, err = f.asked(ctx, tail, query)
+	single := !f.own() && !a.flat && strings.EqualFold(query, "singleWsdl")
+	switch {
+	case err != nil:
+	case parts && !a.flat && !single:
+		a.doc, a.coming, err = f.Open(ctx, a.at)
+	default:
+		a.doc, err = f.Get(ctx, a.at)
 	}
-	single := !f.own() && !flat && strings.EqualFold(query, "singleWsdl")
-	if single && ctx.Err() == nil && (err != nil || doc.Kind != wsdl.WSDL11 && doc.Kind != wsdl.WSDL20) {
+	if single && ctx.Err() == nil && (err != nil || a.doc.Kind != wsdl.WSDL11 && a.doc.Kind != wsdl.WSDL20) {
 		// The backend does not know this query: most do not.
-		flat = true
-		doc, err = f.Get(ctx, f.root(tail))
+		a.at, a.flat = f.root(tail), true
+		a.doc, err = f.Get(ctx, a.at)
 	}
-	return doc, flat, err
+	return a, err
 }
 
 // asked finds the document that a query asks for.
@@ -322,41 +313,6 @@ func (f *front) asked(ctx context.Context, tail, query string) (at describe.Loca
 		return f.root(tail), single, nil
 	}
 	return "", false, describe.ErrNotFound
-}
-
-// undescribed answers where there is no document.
-func (c *call) undescribed(err error) (*Reply, error) {
-	var status *describe.StatusError
-	switch {
-	case c.ctx.Err() != nil:
-		return nil, &goneError{context.Cause(c.ctx), err}
-	case errors.Is(err, describe.ErrNotFound):
-		return nil, refuse(statusNoRoute, soapcodec.CodeNoRoute)
-	case errors.As(err, &status) && status.Status >= 300 && status.Status < 500:
-		c.outcome, c.logged = OutcomeFailed, err
-		code := status.Status
-		if code < 400 { // a redirect of the source is no business of the caller
-			code = http.StatusNotFound
-		}
-		return &Reply{Status: code, Header: c.stamped(field.Of(status.Header)), CloseConnection: c.bodyLeft()}, nil
-	}
-	var sent *SendError
-	if errors.As(err, &sent) {
-		return nil, sent
-	}
-	return nil, &backendError{soapcodec.CodeBackendNotSOAP, err}
-}
-
-// matches compares entity tags weakly (RFC 9110 §13.1.2).
-func matches(fields []string, etag string) bool {
-	for _, v := range fields {
-		for part := range strings.SplitSeq(v, ",") {
-			if part = strings.TrimPrefix(strings.TrimSpace(part), "W/"); part == etag || part == "*" {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func (r *route) checksOperations() bool { return r.front != nil && r.front.opt.Check }

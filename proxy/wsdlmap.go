@@ -21,7 +21,7 @@ type mapper struct {
 	flat bool // what the document refers to is in it, and relative references would lead elsewhere
 }
 
-// of is the mapper of a document.
+// of is the mapper of a document, the whole of which is known.
 func (m mapper) of(doc *describe.Document) *mapper {
 	m.at, m.all = doc.Location, m.f.own() && !m.namesNode(doc)
 	return &m

@@ -146,7 +146,7 @@ func (a *App) retire(old, fresh pools, table *proxy.Table) {
 	}
 	a.closing.Go(func() {
 		ended.wait()
-		table.WaitShadows()
+		table.Wait()
 		for _, p := range gone {
 			p.close()
 		}

@@ -129,6 +129,7 @@ func CheckWSDL(ctx context.Context, cfg *config.Config) ([]DescribedRoute, error
 		return nil, problems
 	}
 	defer func() {
+		table.Wait()
 		for _, p := range pools {
 			p.close()
 		}

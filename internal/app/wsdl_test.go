@@ -1,10 +1,13 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -82,5 +85,61 @@ func TestWSDL(t *testing.T) {
 	g = start(t, yaml)
 	if got := get("/svc?wsdl"); got != mapped() {
 		t.Errorf("after a restart while the backend is down: got %s", got)
+	}
+}
+
+// TestWSDLWhileItComes: a large description goes on to the client while the backend
+// still sends it. If it breaks off there, the client knows, and nothing is kept.
+func TestWSDLWhileItComes(t *testing.T) {
+	more := make(chan struct{})
+	var whole atomic.Bool
+	doc := strings.Replace(depotWSDL, "<w:message", strings.Repeat("<w:documentation>more</w:documentation>", 10_000)+"<w:message", 1)
+	b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/xml; charset=utf-8")
+		doc := fmt.Sprintf(doc, r.Host)
+		_, _ = io.WriteString(w, doc[:200_000])
+		_ = http.NewResponseController(w).Flush()
+		<-more
+		if !whole.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, doc[200_000:])
+	}))
+	defer b.Close()
+	dir := t.TempDir()
+	for _, engine := range []string{"fast", "std"} {
+		for _, good := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, whole: %t", engine, good), func(t *testing.T) {
+				whole.Store(good)
+				store := filepath.Join(dir, engine)
+				g := start(t, strings.Replace(head, "{name: web,", "{name: web, engine: "+engine+",", 1)+fmt.Sprintf(`store: {durability: relaxed, dir: %q}
+routes:
+  - {name: svc, match: {path: /svc}, to: ["%s/svc"]}
+`, store, b.URL))
+				resp, err := http.Get("http://" + g.addr("web") + "/svc?wsdl")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				begun := make([]byte, 150_000)
+				if _, err := io.ReadFull(resp.Body, begun); err != nil {
+					t.Fatal(err) // the backend has not sent the rest
+				}
+				more <- struct{}{}
+				rest, err := io.ReadAll(resp.Body)
+				if good {
+					if got := string(begun) + string(rest); err != nil || got != fmt.Sprintf(doc, g.addr("web")) {
+						t.Errorf("got %d octets, %v", len(got), err)
+					}
+				} else if !errors.Is(err, io.ErrUnexpectedEOF) {
+					t.Errorf("got %d octets, then %v, want a transfer that is cut", len(begun)+len(rest), err)
+				}
+				g.end()
+				files, _ := os.ReadDir(filepath.Join(store, "wsdl"))
+				if kept := len(files) == 1; kept != good {
+					t.Errorf("kept: %v", files)
+				}
+			})
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -43,10 +44,17 @@ type Location string
 // A Copy is a document as its source sent it, with what tells whether it has
 // changed since.
 type Copy struct {
-	Status         int    // 200, or 304 when asked with ETag or Modified
-	Type           string // Content-Type
-	ETag, Modified string // fields ETag and Last-Modified
-	Body           []byte
+	Status         int           // 200, or 304 when asked with ETag or Modified
+	Type           string        // Content-Type
+	ETag, Modified string        // fields ETag and Last-Modified
+	Body           io.ReadCloser // of 200; must be closed
+	Length         int64         // of Body; not positive if it is not known
+}
+
+func (c *Copy) close() {
+	if c.Body != nil {
+		c.Body.Close()
+	}
 }
 
 // A StatusError is an answer that is no document.
@@ -104,8 +112,8 @@ type Options struct {
 	Name string
 
 	// Fetch gets a document, when etag or modified is not empty only if it has
-	// changed. Errors: *[StatusError], [ErrTooLarge], or why the source cannot be
-	// reached.
+	// changed. ctx lives until Body is closed. Errors: *[StatusError], [ErrNotFound], or
+	// why the source cannot be reached.
 	Fetch func(ctx context.Context, at Location, etag, modified string) (*Copy, error)
 
 	// Resolve tells which document a reference in another one leads to, false if
@@ -134,10 +142,13 @@ type Front struct {
 	tokens   map[string]Location
 	catalogs map[Location]*Service
 	labels   map[string]struct{}
+
+	loads sync.WaitGroup // under way
 }
 
 type entry struct {
 	turn  chan struct{} // has room for one: who asks the source
+	load  *load         // that gets doc, if that is not here
 	doc   *Document
 	err   error // why there is no doc, until until
 	until time.Time
@@ -158,14 +169,31 @@ func NewFront(opt Options) *Front {
 }
 
 // Get returns a document. If its source cannot be asked, an older copy will do,
-// which is then Stale.
+// which is then Stale. Errors: *[StatusError], [ErrTooLarge], [ErrNotFound],
+// *xmlstream.SyntaxError, or why the source cannot be reached.
 func (f *Front) Get(ctx context.Context, at Location) (*Document, error) {
+	doc, l, err := f.begin(ctx, at)
+	if l == nil {
+		return doc, err
+	}
+	return l.get(ctx)
+}
+
+// Wait returns once no document is on its way, or to be kept. Call it when nobody
+// can ask for one any more.
+func (f *Front) Wait() { f.loads.Wait() }
+
+// begin finds a document, or the load that gets it, which the caller must leave.
+func (f *Front) begin(ctx context.Context, at Location) (*Document, *load, error) {
 	e := f.entry(at)
 	select {
 	case e.turn <- struct{}{}:
 		defer func() { <-e.turn }()
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
+	}
+	if e.load != nil && e.load.join() {
+		return nil, e.load, nil
 	}
 	now := time.Now()
 	if e.doc == nil {
@@ -174,17 +202,22 @@ func (f *Front) Get(ctx context.Context, at Location) (*Document, error) {
 		}
 	}
 	if now.Before(e.until) && (e.doc != nil || e.err != nil) {
-		return e.doc, e.err
+		return e.doc, nil, e.err
 	}
-	limit := patience
-	var etag, modified string
-	if e.doc != nil {
-		limit, etag, modified = haste, e.doc.etag, e.doc.modified
+	if e.doc == nil {
+		e.load = f.load(e, at)
+		return nil, e.load, nil
 	}
-	asking, cancel := context.WithTimeout(ctx, limit)
+	doc, err := f.again(ctx, at, e)
+	return doc, nil, err
+}
+
+// again asks the source whether the document of e has changed. e.turn is taken.
+func (f *Front) again(ctx context.Context, at Location, e *entry) (*Document, error) {
+	asking, cancel := context.WithTimeout(ctx, haste)
 	defer cancel()
-	doc, err := f.fetch(asking, at, e.doc, etag, modified)
-	now = time.Now()
+	doc, err := f.fetch(asking, at, e.doc)
+	now := time.Now()
 	var status *StatusError
 	switch {
 	case err == nil && doc == nil: // as it was
@@ -199,17 +232,9 @@ func (f *Front) Get(ctx context.Context, at Location) (*Document, error) {
 	case err == nil:
 		e.until = now.Add(f.opt.Fresh)
 		f.set(e, doc)
-		if err := f.opt.Shelf.save(f.opt.Name, doc); err != nil {
-			f.opt.Log.Warn("description not kept on disk", "route", f.opt.Name, "document", string(at), "err", err)
-		}
+		f.keep(doc)
 		return doc, nil
 	case errors.As(err, &status) && status.Status < 500, ctx.Err() != nil:
-		f.forget(at, e)
-		return nil, err
-	case e.doc == nil:
-		// Those that wait here for the same document need not all ask.
-		e.err, e.until = err, now.Add(time.Second)
-		f.forget(at, e)
 		return nil, err
 	}
 	if now.After(e.quiet) {
@@ -271,31 +296,46 @@ func (f *Front) set(e *entry, doc *Document) {
 	}
 }
 
+// keep puts a document on the shelf.
+func (f *Front) keep(doc *Document) {
+	if err := f.opt.Shelf.save(f.opt.Name, doc); err != nil {
+		f.opt.Log.Warn("description not kept on disk", "route", f.opt.Name, "document", string(doc.Location), "err", err)
+	}
+}
+
 // fetch asks the source; nil without an error means that nothing has changed since
-// old, which may be nil.
-func (f *Front) fetch(ctx context.Context, at Location, old *Document, etag, modified string) (*Document, error) {
-	c, err := f.opt.Fetch(ctx, at, etag, modified)
+// old.
+func (f *Front) fetch(ctx context.Context, at Location, old *Document) (*Document, error) {
+	c, err := f.opt.Fetch(ctx, at, old.etag, old.modified)
 	if err != nil {
 		return nil, err
 	}
-	if c.Status == http.StatusNotModified && (etag != "" || modified != "") {
+	defer c.close()
+	if c.Status == http.StatusNotModified && (old.etag != "" || old.modified != "") {
 		return nil, nil
 	}
 	if c.Status != http.StatusOK {
 		return nil, &StatusError{Status: c.Status}
 	}
-	sum := sha256.Sum256(c.Body)
-	if old != nil && old.source == sum && old.sourceType == c.Type && old.etag == c.ETag && old.modified == c.Modified {
+	octets, err := readAll(c.Body, c.Length)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(octets)
+	if old.source == sum && old.sourceType == c.Type && old.etag == c.ETag && old.modified == c.Modified {
 		return nil, nil // most sources make no tags, and send the same
 	}
-	return newDocument(at, c, sum)
+	return newDocument(at, c, octets, sum)
 }
 
-// newDocument checks and converts what a source has sent, whose octets have that
-// sum.
-func newDocument(at Location, c *Copy, sum [sha256.Size]byte) (*Document, error) {
+// newDocument checks and converts what a source has sent with the fields of c: octets
+// that have that sum.
+func newDocument(at Location, c *Copy, octets []byte, sum [sha256.Size]byte) (*Document, error) {
 	typ, label := mediaType(c.Type)
-	body, charset, err := xmlstream.DecodeBytes(c.Body, label)
+	body, charset, err := xmlstream.DecodeBytes(octets, label)
+	if err == nil && len(body) > MaxDocument {
+		err = ErrTooLarge
+	}
 	if err != nil {
 		return nil, fmt.Errorf("describe: %s: %w", at, err)
 	}
@@ -303,15 +343,21 @@ func newDocument(at Location, c *Copy, sum [sha256.Size]byte) (*Document, error)
 	if err != nil {
 		return nil, fmt.Errorf("describe: %s: %w", at, err)
 	}
-	d := &Document{Location: at, Type: c.Type, Body: body, Kind: parsed.Kind, parsed: parsed, etag: c.ETag, modified: c.Modified}
-	if d.Type == "" || charset != "utf-8" {
-		d.Type = typ + "; charset=utf-8"
-	}
+	d := &Document{Location: at, Type: handed(c.Type, typ, charset), Body: body, Kind: parsed.Kind, parsed: parsed, etag: c.ETag, modified: c.Modified}
 	d.sum, d.source, d.sourceType = sum, sum, c.Type
-	if len(body) == 0 || &body[0] != &c.Body[0] {
+	if len(body) == 0 || &body[0] != &octets[0] {
 		d.sum = sha256.Sum256(body)
 	}
 	return d, nil
+}
+
+// handed is the Content-Type under which a document is handed out that came with
+// field, which is of this type, and had this charset.
+func handed(field, typ, charset string) string {
+	if field == "" || charset != "utf-8" {
+		return typ + "; charset=utf-8"
+	}
+	return field
 }
 
 // Token is the name under which clients ask for a document that no route reaches

@@ -133,7 +133,7 @@ func (s *Shelf) load(name string, at Location) (*Document, bool) {
 	if err != nil || hex.EncodeToString(sum[:]) != l.Sum {
 		return nil, false
 	}
-	d, err := newDocument(at, &Copy{Type: l.Type, ETag: l.ETag, Modified: l.Modified, Body: body}, sum)
+	d, err := newDocument(at, &Copy{Type: l.Type, ETag: l.ETag, Modified: l.Modified}, body, sum)
 	if err != nil {
 		return nil, false
 	}

@@ -63,23 +63,20 @@ func (f *Files) Fetch(at Location, etag string) (*Copy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
-	defer file.Close()
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
+		file.Close()
 		return nil, ErrNotFound
 	}
 	tag := fmt.Sprintf("%x-%x", info.ModTime().UnixNano(), info.Size())
 	if tag == etag {
+		file.Close()
 		return &Copy{Status: http.StatusNotModified}, nil
-	}
-	body, err := readAll(file, info.Size())
-	if err != nil {
-		return nil, err
 	}
 	if time.Since(info.ModTime()) < settled {
 		tag = ""
 	}
-	return &Copy{Status: http.StatusOK, ETag: tag, Body: body}, nil
+	return &Copy{Status: http.StatusOK, ETag: tag, Body: file, Length: info.Size()}, nil
 }
 
 // beside resolves a relative reference between files.
@@ -219,7 +216,6 @@ func (c *Client) Fetch(ctx context.Context, at Location, etag, modified string) 
 	if err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
-	defer resp.Body.Close()
 	return Answer(resp.StatusCode, resp.Header, resp.Body)
 }
 
@@ -235,16 +231,18 @@ func Ask(etag, modified string) http.Header {
 	return h
 }
 
-// Answer reads the answer to a request for a document.
-func Answer(status int, header http.Header, body io.Reader) (*Copy, error) {
+// Answer takes the answer to a request for a document, and its body, which may be
+// nil: closing it becomes the business of the Copy.
+func Answer(status int, header http.Header, body io.ReadCloser) (*Copy, error) {
 	c := &Copy{
 		Status: status, Type: header.Get("Content-Type"),
-		ETag: header.Get("ETag"), Modified: header.Get("Last-Modified"),
+		ETag: header.Get("ETag"), Modified: header.Get("Last-Modified"), Body: body,
 	}
 	switch {
 	case status == http.StatusNotModified:
 		return c, nil
 	case status != http.StatusOK:
+		c.close()
 		e := &StatusError{Status: status, Header: http.Header{}}
 		for _, k := range []string{"Www-Authenticate", "Retry-After", "Allow"} {
 			if v := header.Values(k); len(v) > 0 {
@@ -256,8 +254,6 @@ func Answer(status int, header http.Header, body io.Reader) (*Copy, error) {
 	if body == nil {
 		return nil, ErrNotFound
 	}
-	var err error
-	length, _ := strconv.ParseInt(header.Get("Content-Length"), 10, 64) // or it grows
-	c.Body, err = readAll(body, length)
-	return c, err
+	c.Length, _ = strconv.ParseInt(header.Get("Content-Length"), 10, 64) // or it is not known
+	return c, nil
 }

@@ -11,7 +11,8 @@
 // references of WS-Addressing, locations of imports, includes and redefinitions,
 // and the URIs of policy references. Namespaces, documentation and everything
 // else that only looks like a URL stay as they are. It works on the tokens of
-// xmlstream.Scanner and builds no tree.
+// xmlstream.Scanner and builds no tree. A [Reading] with a [Rewriter] does the
+// same to a document that is still coming.
 //
 // # Reading
 //

@@ -50,12 +50,13 @@ var places = map[place]Use{
 	{nsPolicy15, "PolicyReference", "URI"}:   Policy,
 }
 
-// referring are the local names of the elements in places, to pass over the
-// others quickly.
-var referring = func() map[string]bool {
-	m := map[string]bool{}
-	for p := range places {
-		m[p.local] = true
+// refers reports whether an element of this local name may be one of places, or part
+// of an endpoint reference: few are.
+func refers(local []byte) bool {
+	switch string(local) {
+	case "address", "endpoint", "import", "include", "redefine", "override", "PolicyReference",
+		"EndpointReference", "Address":
+		return true
 	}
-	return m
-}()
+	return false
+}

@@ -100,16 +100,12 @@ type part struct {
 // Parse reads a document, which is UTF-8 and must not change any more.
 // Errors: *xmlstream.SyntaxError, *xmlstream.LimitError.
 func Parse(doc []byte) (*Document, error) {
-	d := &Document{doc: doc}
-	if err := walk(doc, gather{&d.places}); err != nil {
-		return nil, fmt.Errorf("wsdl: parse: %w", err)
+	r := newReading()
+	r.w.s.ResetBytes(doc)
+	if err := r.Run(); err != nil {
+		return nil, err
 	}
-	for i := range d.places {
-		d.Refs = append(d.Refs, d.places[i].Ref)
-	}
-	var err error
-	d.Kind, err = KindOf(doc)
-	return d, err
+	return r.Document(doc), nil
 }
 
 // read finds out what the document describes. It is well-formed: Parse has seen
