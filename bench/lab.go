@@ -36,14 +36,15 @@ type LabOptions struct {
 	Dir string
 	// ServerCPUs are the processors that the processes may use. Default all.
 	ServerCPUs []int
-	// Patience is how long a start or a stop may take. Default 20s.
+	// Patience is how long a start or a stop may take. Default 1m: a machine that is
+	// to be called DISTURBED has to get there.
 	Patience time.Duration
 }
 
 // NewLab returns a Lab.
 func NewLab(opt LabOptions) *Lab {
 	if opt.Patience == 0 {
-		opt.Patience = 20 * time.Second
+		opt.Patience = time.Minute
 	}
 	return &Lab{opt: opt}
 }
