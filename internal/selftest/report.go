@@ -43,8 +43,8 @@ var Tests = []Test{
 	{Name: "ping", Title: "One caller", About: "SOAP messages a second of one caller, by every pair of sender and receiver.", Seconds: 10, Limit: 120, args: []string{"ping"}},
 	{Name: "threads", Title: "Many callers", About: "How many callers are served in time, each with a message a second.", Seconds: 45, Limit: 180, args: []string{"threads", "--find-max"}},
 	{Name: "queue", Title: "Stored messages", About: "Messages accepted and delivered a second, synced to this disk, and how a backlog drains.", Seconds: 60, Limit: 240, args: []string{"queue", "--senders", "1,64"}},
-	{Name: "startup", Title: "Start and stop", About: "How long a gateway takes from its start to the first right reply.", Seconds: 10, Limit: 90, args: []string{"startup"}},
-	{Name: "mem", Title: "Memory", About: "What a gateway holds in memory when idle, and for each connection.", Seconds: 5, Limit: 90, args: []string{"mem"}},
+	{Name: "startup", Title: "Start and stop", About: "How long a gateway takes from its start to the first right reply.", Seconds: 10, Limit: 120, args: []string{"startup"}},
+	{Name: "mem", Title: "Memory", About: "What a gateway holds in memory when idle, and for each connection.", Seconds: 5, Limit: 120, args: []string{"mem"}},
 	{Name: "limits", Title: "This machine", About: "What the machine allows at most: round trips, loopback, memory, the clock and the disk.", Seconds: 3, Limit: 60, args: []string{"limits"}},
 	{Name: "all", Title: "Everything", About: "Every test, one after the other, beside the figures of the founding documents.", Seconds: 150, Limit: 420, args: []string{"all"}},
 }

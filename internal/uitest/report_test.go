@@ -60,10 +60,8 @@ func writeReport(t *testing.T, r *bench.Results) (own string) {
 	return "file://" + dir
 }
 
-// TestBenchReport opens a report of the self-test as a file: it asks nobody for
-// anything, leaves nothing in the console, shows the charts that fit the window, and
-// is nowhere wider than that.
-func TestBenchReport(t *testing.T) {
+// sampleResults are results with something for every chart.
+func sampleResults() *bench.Results {
 	row := func(name, combo, unit string, detail any, values ...float64) bench.Test {
 		r := bench.Test{Name: name, Combo: combo, Label: name + " " + combo, Loop: bench.LoopClosed, Unit: unit, Verdict: bench.Valid, Detail: detail}
 		for _, v := range values {
@@ -76,7 +74,7 @@ func TestBenchReport(t *testing.T) {
 	waiting := []map[string]any{{"t_s": 0, "n": 0}, {"t_s": 0.5, "n": 10_000}, {"t_s": 1.5, "n": 0}}
 	accepted := row("queue", "strict-64", "messages/s", nil, 19_000, 19_500)
 	accepted.Params = map[string]any{"mode": "strict", "senders": 64}
-	r := &bench.Results{
+	return &bench.Results{
 		Schema: bench.Schema, Verdict: "ok: 6 valid", Env: bench.Env{Version: "1", OS: "linux", Arch: "amd64", CPUs: 2},
 		Tests: []bench.Test{
 			row("ping", "hh", "messages/s", nil, 4800, 4900), row("ping", "ff", "messages/s", nil, 12_000, 12_500),
@@ -85,6 +83,13 @@ func TestBenchReport(t *testing.T) {
 			row("net", "raw", "Mbit/s", nil, 899.7),
 		},
 	}
+}
+
+// TestBenchReport opens a report of the self-test as a file: it asks nobody for
+// anything, leaves nothing in the console, shows the charts that fit the window, and
+// is nowhere wider than that.
+func TestBenchReport(t *testing.T) {
+	r := sampleResults()
 	own := writeReport(t, r)
 	b := open(t, own)
 	b.do(chromedp.Navigate(own + "/report.html"))

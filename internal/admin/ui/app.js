@@ -116,7 +116,11 @@ function show(moved) {
   const [first, ...rest] = path.split("/");
   const page = pages.find((p) => p.path === first && (rest.length ? p.one : p.show));
   for (const [p, a] of links) {
-    if (p === (page && (page.under || page.path))) a.setAttribute("aria-current", "page");
+    if (p === (page && (page.under || page.path))) {
+      a.setAttribute("aria-current", "page");
+      const bar = a.closest("ul"); // in a narrow window it goes from side to side
+      bar.scrollLeft = a.offsetLeft - bar.offsetLeft - (bar.clientWidth - a.offsetWidth) / 2;
+    }
     else a.removeAttribute("aria-current");
   }
   if (!page) {

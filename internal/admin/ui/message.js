@@ -1,7 +1,7 @@
 // One message: what it says, what was tried, what came back.
 import { get, message as messageAt, post, remove } from "./api.js";
 import { h, icon, octets, plural, put, since, until, when } from "./dom.js";
-import { attempt, badge, button, confirm, field, head, note } from "./parts.js";
+import { attempt, badge, button, confirm, field, head, note, plainly } from "./parts.js";
 import { pretty, raw } from "./xml.js";
 
 export default function message(view, { live, signal, watch }, id) {
@@ -34,7 +34,7 @@ export default function message(view, { live, signal, watch }, id) {
     put(
       view,
       h("header", { class: "page-head" }, h("div", null, h("a", { class: "back", href: back }, icon("back"), e.route), h("h1", { class: "mono", tabindex: "-1" }, id), h("p", { class: "queue-state" }, e.in_flight ? badge("pending", "under way") : badge(e.state), h("span", { class: "sub" }, [e.operation, octets(e.size), "accepted " + since(e.accepted) + " ago"].filter(Boolean).join(" · ")))), h("div", { class: "actions" }, actions)),
-      e.state === "dead" && h("section", { class: "card verdict", "aria-labelledby": "why" }, h("h2", { id: "why" }, "Why it is here"), h("p", { class: "reason" }, badge("dead", e.reason), h("span", null, e.text)), faultText(m.reply) && h("p", { class: "fault" }, "The backend says: ", h("q", null, faultText(m.reply))), e.stops_key && h("p", null, "Its order key stands still until it is replayed or dropped.")),
+      e.state === "dead" && h("section", { class: "card verdict", "aria-labelledby": "why" }, h("h2", { id: "why" }, "Why it is here"), h("p", { class: "reason" }, badge("dead", e.reason), h("span", null, plainly(e.text))), faultText(m.reply) && h("p", { class: "fault" }, "The backend says: ", h("q", null, faultText(m.reply))), e.stops_key && h("p", null, "Its order key stands still until it is replayed or dropped.")),
       e.waits_for && h("section", { class: "card verdict" }, h("p", null, "Its order key stands still for a dead letter: ", h("a", { class: "mono", href: "#/messages/" + encodeURIComponent(e.waits_for) }, e.waits_for))),
       h("div", { class: "columns message" }, h("div", null, body("Envelope", m.envelope, m.envelope_base64, m.envelope_cut, "", m.envelope_error, [m.hidden && plural(m.hidden, "place is", "places are") + " masked with ***.", m.attachments && plural(m.attachments, "attachment is", "attachments are") + " not shown."]), m.reply && body("Last answer", m.reply.body, m.reply.body_base64, false, m.reply.type, m.reply.error)), h("div", null, facts(e), timeline(m), fields(m.header))),
     );
@@ -104,7 +104,7 @@ function timeline(m) {
   const e = m.message;
   const items = [h("li", null, h("span", { class: "dot calm", "aria-hidden": "true" }), h("div", null, h("strong", null, "Accepted"), when(e.accepted)))];
   for (const a of m.attempts) {
-    items.push(h("li", null, h("span", { class: "dot " + (a.maybe ? "warn" : a.reason ? "bad" : "good"), "aria-hidden": "true" }), h("div", null, h("strong", null, a.n ? "Attempt " + a.n : "Note", a.status ? " – status " + a.status : ""), when(a.at), a.reason && h("p", null, a.reason), a.maybe && h("p", { class: "sub" }, "The backend may have processed it."), a.not_before && h("p", { class: "sub" }, "Next attempt not before ", when(a.not_before, true), "."))));
+    items.push(h("li", null, h("span", { class: "dot " + (a.maybe ? "warn" : a.reason ? "bad" : "good"), "aria-hidden": "true" }), h("div", null, h("strong", null, a.n ? "Attempt " + a.n : "Note", a.status ? " – status " + a.status : ""), when(a.at), a.reason && h("p", null, plainly(a.reason)), a.maybe && h("p", { class: "sub" }, "The backend may have processed it."), a.not_before && h("p", { class: "sub" }, "Next attempt not before ", when(a.not_before, true), "."))));
   }
   if (e.died) items.push(h("li", null, h("span", { class: "dot bad", "aria-hidden": "true" }), h("div", null, h("strong", null, "Dead letter"), when(e.died), h("p", null, e.reason))));
   if (e.delivered) items.push(h("li", null, h("span", { class: "dot good", "aria-hidden": "true" }), h("div", null, h("strong", null, "Delivered"), when(e.delivered))));

@@ -2,7 +2,7 @@
 import { get } from "./api.js";
 import { chart } from "./chart.js";
 import { count, day, h, keyed, percent, plural, put, rate, say, since, span, took, until } from "./dom.js";
-import { badge, cell, empty, head, setCell, table } from "./parts.js";
+import { badge, cell, empty, head, plainly, setCell, table } from "./parts.js";
 
 export default function overview(view, { live, watch, signal, onLeave }) {
   const tiles = {
@@ -91,6 +91,7 @@ export default function overview(view, { live, watch, signal, onLeave }) {
     }
     linkBox.hidden = !links.length;
     showLinks(links);
+    update();
   }
 
   watch(update);
@@ -181,7 +182,7 @@ function linkRow(l) {
       setCell(cells.Oldest, l.lag_messages ? span(l.lag_seconds) : "–");
       setCell(cells.Rate, l.routes.length ? rate(l.rate) : "–");
       setCell(cells.Until, l.certificate ? [day(l.certificate), h("span", { class: endsSoon(l.certificate) ? "under bad-text" : "under" }, until(l.certificate))] : "–");
-      setCell(cells.Why, l.reason || "–");
+      setCell(cells.Why, plainly(l.reason) || "–");
     },
   };
 }
@@ -197,10 +198,10 @@ function* neededOfLinks(links) {
   }
 }
 
-/** reason says why a backend is as it is. */
-export function reason(b, calm) {
+/** reason says why a backend is as it is; alone says that its nodes are shown beside it. */
+export function reason(b, calm, alone) {
   const out = b.nodes.filter((n) => !n.up).length;
-  const text = [b.reason];
+  const text = [alone && b.nodes.length === 1 && b.reason === b.nodes[0].reason ? "" : plainly(b.reason)];
   if (b.nodes.length > 1 && out) text.push(`${out} of ${b.nodes.length} nodes are out`);
   if (!calm && b.next_probe && b.state === "down") text.push("asked again " + until(b.next_probe));
   return text.filter(Boolean).join("; ");

@@ -33,6 +33,11 @@ export function empty(title, text) {
   return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), text && h("p", null, text));
 }
 
+/** plainly is a reason as people read it: the stable words of the log have no spaces. */
+export function plainly(text) {
+  return (text || "").replace(/\b(not|maybe)_(sent|processed)\b/g, "$1 $2");
+}
+
 /** button is one; kind is "", "primary" or "danger". */
 export function button(text, onclick, kind = "", more = {}) {
   return h("button", { type: "button", class: "button " + kind, onclick, ...more }, text);

@@ -2,7 +2,7 @@
 import { ask, get, message as messageAt, post, remove, route as routeAt } from "./api.js";
 import { count, h, icon, keyed, octets, plural, put, say, since, until, when } from "./dom.js";
 import { queueState } from "./overview.js";
-import { attempt, badge, button, cell, confirm, empty, field, head, note, setCell, table } from "./parts.js";
+import { attempt, badge, button, cell, confirm, empty, field, head, note, plainly, setCell, table } from "./parts.js";
 
 /** queues lists the routes that store or have stored messages. */
 export function queues(view, { live, watch, onLeave }) {
@@ -253,7 +253,7 @@ export function queue(view, { live, watch, signal, query, onLeave }, name) {
       say(status, live.tick ? "Nothing of this route is stored." : "");
       return;
     }
-    setCell(status, queueState(q), h("span", { class: "sub" }, [q.destination && "to " + q.destination, q.in_flight && plural(q.in_flight, "delivery", "deliveries") + " under way", q.oldest && "oldest " + since(q.oldest), q.last_error && "last error: " + q.last_error].filter(Boolean).join(" · ")));
+    setCell(status, queueState(q), h("span", { class: "sub" }, [q.destination && "to " + q.destination, q.in_flight && plural(q.in_flight, "delivery", "deliveries") + " under way", q.oldest && "oldest " + since(q.oldest), q.last_error && "last error: " + plainly(q.last_error)].filter(Boolean).join(" · ")));
     const kind = [q.paused, q.held, q.destination].join();
     if (kind !== shownActions) {
       shownActions = kind;
@@ -303,10 +303,10 @@ export function queue(view, { live, watch, signal, query, onLeave }, name) {
 
 /** reasonOf is why a message is where it is. */
 function reasonOf(e, q) {
-  if (e.state === "dead") return [e.reason, e.text].filter(Boolean).join(": ") || "–";
+  if (e.state === "dead") return [e.reason, plainly(e.text)].filter(Boolean).join(": ") || "–";
   const parts = [];
   if (q && (q.down || q.held || q.paused) && !e.in_flight && e.state !== "orphaned") parts.push(q.paused ? "waits for the route to be resumed" : "waits for the backend");
   else if (e.next_attempt && !e.in_flight) parts.push("next attempt " + until(e.next_attempt));
-  parts.push(e.reason);
+  parts.push(plainly(e.reason));
   return parts.filter(Boolean).join(" · ") || "–";
 }

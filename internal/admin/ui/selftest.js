@@ -133,9 +133,8 @@ export async function selfTestReport(view, { signal }, id) {
   const where = [r.env.cpu, plural(r.env.cpus, "processor"), [r.env.os, r.env.arch, r.env.kernel].filter(Boolean).join(" "), r.env.go, "gateway " + r.env.version].filter(Boolean);
   put(
     view,
-    h("header", { class: "page-head" }, h("div", null, back, h("h1", { tabindex: "-1" }, "Report of the self-test"), h("p", { class: "queue-state" }, badge(good ? "up" : "retrying", r.verdict), h("span", { class: "sub" }, when(r.env.started), " · took " + span(r.env.seconds)))), h("div", { class: "actions" }, button("Keep as a page", () => keep("/report", `selftest-${id}.html`), "primary"), button("Keep as JSON", () => keep("", `selftest-${id}.json`)))),
-    h("p", { class: "sub" }, where.join(" · ")),
-    (r.notes || []).length > 0 && h("section", { class: "card" }, h("ul", { class: "plain-list" }, r.notes.map((n) => h("li", null, n)))),
+    h("header", { class: "page-head" }, h("div", null, back, h("h1", { tabindex: "-1" }, "Report of the self-test"), h("p", { class: "queue-state" }, badge(good ? "up" : "retrying", good ? "can be believed" : "with doubts"), h("span", { class: "sub" }, when(r.env.started), " · took " + span(r.env.seconds)))), h("div", { class: "actions" }, button("Keep as a page", () => keep("/report", `selftest-${id}.html`), "primary"), button("Keep as JSON", () => keep("", `selftest-${id}.json`)))),
+    h("section", { class: "card", "aria-labelledby": "line" }, h("h2", { id: "line" }, "In a line"), h("p", null, r.verdict), h("p", { class: "sub" }, where.join(" · ")), (r.notes || []).length > 0 && h("ul", { class: "plain-list" }, r.notes.map((n) => h("li", null, n)))),
     groups(r.tests || []).map(([name, tests]) => group(name, tests)),
     r.limits && limits(r.limits),
   );
@@ -196,7 +195,8 @@ function bars(tests) {
   const rows = tests.filter((t) => t.unit === unit && t.summary.mean > 0);
   if (rows.length < 2) return null;
   const most = Math.max(...rows.map((t) => t.summary.mean));
-  return h("div", { class: "bars", "aria-hidden": "true" }, rows.map((t) => h("div", { class: "bar-row" + (believed(t) ? "" : " void") }, h("span", { class: "bar-label" }, t.label || t.combo), s("svg", { class: "bar", viewBox: "0 0 100 10", preserveAspectRatio: "none" }, s("rect", { class: "track", width: 100, height: 10 }), s("rect", { class: "fill", width: ((100 * t.summary.mean) / most).toFixed(2), height: 10 })), h("span", { class: "bar-value" }, `${figure(t.summary.mean)} ${t.unit}`))));
+  const doubts = rows.some((t) => !believed(t)) && h("p", { class: "hint" }, "Grey: cannot be believed, the table says why.");
+  return h("div", { class: "bars", "aria-hidden": "true" }, doubts, rows.map((t) => h("div", { class: "bar-row" + (believed(t) ? "" : " void") }, h("span", { class: "bar-label" }, t.label || t.combo), s("svg", { class: "bar", viewBox: "0 0 100 10", preserveAspectRatio: "none" }, s("rect", { class: "track", width: 100, height: 10 }), s("rect", { class: "fill", width: ((100 * t.summary.mean) / most).toFixed(2), height: 10 })), h("span", { class: "bar-value" }, `${figure(t.summary.mean)} ${t.unit}`))));
 }
 
 function limits(l) {

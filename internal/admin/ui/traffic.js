@@ -2,7 +2,7 @@
 import { get } from "./api.js";
 import { count, h, keyed, percent, put, took, until } from "./dom.js";
 import { reason } from "./overview.js";
-import { badge, cell, empty, head, setCell, table } from "./parts.js";
+import { badge, cell, empty, head, plainly, setCell, table } from "./parts.js";
 
 export function routes(view, { live, signal, watch, onLeave }) {
   const list = table("Routes in the order in which they are tried", [{ label: "Route" }, { label: "Takes" }, { label: "Backend" }, { label: "Delivery" }, { label: "Requests", cls: "num" }, { label: "Failed", cls: "num" }, { label: "50 %", cls: "num" }, { label: "99 %", cls: "num" }, { label: "Waiting" }]);
@@ -68,15 +68,15 @@ export function backends(view, { live, watch, onLeave }) {
         el: h("tr", null, h("th", { scope: "row", class: "mono" }, n.name), up, reason),
         update(n) {
           setCell(up, badge(n.up ? "up" : "down", n.up ? "gets messages" : "out"));
-          setCell(reason, [n.reason, n.until && "tried again " + until(n.until)].filter(Boolean).join("; ") || "–");
+          setCell(reason, [plainly(n.reason), n.until && "tried again " + until(n.until)].filter(Boolean).join("; ") || "–");
         },
       };
     });
     return {
-      el: h("section", { class: "card", "aria-label": "Backend " + b.name }, h("div", { class: "card-head" }, h("h2", null, b.name), state), why, nodes.el, leads),
+      el: h("section", { class: "card nodes", "aria-label": "Backend " + b.name }, h("div", { class: "card-head" }, h("h2", null, b.name), state), why, nodes.el, leads),
       update(b) {
         setCell(state, badge(b.state));
-        const text = reason(b);
+        const text = reason(b, false, true);
         why.hidden = !text;
         setCell(why, text);
         showNodes(b.nodes.map((n, i) => ({ ...n, key: i + n.name })));
