@@ -88,9 +88,9 @@ powercuts: ## power cuts on an ext4 of its own, as root: make powercuts N=1000
 	$(LAB) -test.run '^TestPowerCuts$$' -cuts $(N)
 
 links: N = 10000
-links: ## two gateways, each in a network and on a disk of its own, and a cable that comes and goes, as root: make links N=10000
+links: ## two gateways, each in a network and on a disk of its own, and all that can be wrong between them, as root: make links N=10000
 	$(GO) test -c -o bin/faultlab.test ./internal/faultlab
-	$(LAB) -test.run '^TestLink$$' -link $(N)
+	$(LAB) -test.run '^TestLink(Faults)?$$' -link $(N)
 
 versus: ## ours beside what one could use instead, in one run: make versus WHAT=queue, WHAT=xml, WHAT=proxy, WHAT=bench
 	@case '$(WHAT)' in queue|xml|proxy|bench) ;; *) echo 'versus: WHAT=queue, WHAT=xml, WHAT=proxy and WHAT=bench are what there is'; exit 2;; esac

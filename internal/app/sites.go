@@ -94,7 +94,7 @@ func (s *sites) links(cfg *config.Config) ([]relay.Link, config.Problems) {
 				s.known[l.Name] = kept
 				s.fresh = append(s.fresh, l.Name)
 			}
-			out.TLS = kept.tls
+			out.TLS, out.Expires = kept.tls, kept.expires
 		}
 		links = append(links, out)
 	}

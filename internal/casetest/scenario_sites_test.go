@@ -405,7 +405,9 @@ func TestSiteLost(t *testing.T) {
 	if len(lines) != 1 || lines[0]["result"] != "failed" || lines[0]["what"].(map[string]any)["count"] != 25.0 || lines[0]["what"].(map[string]any)["site"] != "hq" {
 		t.Errorf("audited as %v, want 25 messages that hq has lost", lines)
 	}
-	alarm := func() bool { return strings.Contains(p.plant.log.String(), "site hq lacks 25 messages that it had answered for") }
+	alarm := func() bool {
+		return strings.Contains(p.plant.log.String(), "site hq lacks 25 messages that it had answered for")
+	}
 	if !eventually(patience, alarm) {
 		t.Errorf("there is no alarm\n%s", tail(p.plant.log.String()))
 	}

@@ -58,7 +58,11 @@
 //
 // TestLink has two gateways with a link between them (SPEC.md §6): two network namespaces
 // with a veth pair, which is taken away and brought back, two disks, and a checker of its
-// own, since what is judged there has passed two stores.
+// own, since what is judged there has passed two stores. TestLinkFaults does to such a
+// pair what is not a cable or a kill: frames that vanish in one direction, black holes,
+// ways of 2 s, a full disk of either side, certificates that expire, either store restored
+// from a backup, clocks more than an hour apart, and a year of renewals. For the clocks
+// the gateway is built with a package time whose wall clock can be shifted.
 //
 // TestLabCanFail breaks the promises, one after the other, and the checker has to
 // say which.
@@ -82,6 +86,8 @@
 //     waiting messages for a start.
 //   - -kills, -cuts: at least this many kill -9 and power cuts in TestFaults
 //     and TestPowerCuts.
+//   - -link N: messages of TestLink, and with it everything of TestLinkFaults, with up
+//     to 2000 messages each; -flaps: how often TestLink takes the cable away.
 //   - -outage N: messages of each run of TestOutageAndKill.
 //   - -seed: of everything random; printed by every run. What happens at which
 //     moment is the scheduler's, and no seed brings that back. With an even seed

@@ -97,14 +97,16 @@ func (l *logTail) String() string {
 
 // launch starts a process and does not wait for it to be ready. What it prints
 // goes to also, too, unless that is nil.
-func launch(file string, also io.Writer) (*gateway, error) { return launchBy(nil, file, also) }
-
-// launchBy is launch by a program that becomes the gateway.
-func launchBy(by []string, file string, also io.Writer) (*gateway, error) {
+func launch(file string, also io.Writer) (*gateway, error) {
 	bin, err := build()
 	if err != nil {
 		return nil, err
 	}
+	return launchBy(nil, bin, file, also)
+}
+
+// launchBy is launch of a binary by a program that becomes the gateway.
+func launchBy(by []string, bin, file string, also io.Writer) (*gateway, error) {
 	g := &gateway{log: &logTail{also: also}, ready: make(chan struct{}), gone: make(chan struct{}), addr: map[string]string{}, began: time.Now()}
 	args := append(slices.Clone(by), bin, "serve", "--json", "-c", file)
 	g.cmd = exec.Command(args[0], args[1:]...)

@@ -2,12 +2,14 @@ package faultlab
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -55,6 +57,7 @@ type room struct {
 	file   string // the configuration
 	gw     *gateway
 	powers int
+	shift  time.Duration // of its wall clock, see shiftedBinary
 }
 
 // links is two rooms with a cable between them.
@@ -63,7 +66,15 @@ type links struct {
 	dir       string
 	plant, hq *room
 	sink      *ledgerNode
+	port      string // of the sink
+	issuer    issuer
 	rnd       *mathrand.Rand
+
+	// What the configurations have besides.
+	at       string // where the link of the plant leads to; hq itself if empty
+	stores   string // keys of both stores
+	expire   string // of retry, where that is more than a link
+	enrolled bool   // both know each other by an invitation
 }
 
 func ip(args ...string) error {
@@ -121,6 +132,16 @@ func newLinks(t testing.TB) *links {
 		t.Fatal(err)
 	}
 	l.certificates()
+	l.sink = newLedgerNode(t)
+	ln, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: l.sink}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(ln) })
+	t.Cleanup(func() { server.Close(); serving.Wait() })
+	_, l.port, _ = net.SplitHostPort(ln.Addr().String())
 	return l
 }
 
@@ -155,7 +176,10 @@ func (l *links) room(name, ns string) *room {
 	if err := ip("netns", "add", ns); err != nil {
 		l.t.Skip(err)
 	}
-	r := &room{t: l.t, name: ns, disk: mountDisk(l.t, 512<<20), file: filepath.Join(l.dir, name+".yaml")}
+	r := &room{t: l.t, name: ns, disk: mountDisk(l.t, 512<<20), file: filepath.Join(l.dir, name, "gateway.yaml")}
+	if err := os.Mkdir(filepath.Dir(r.file), 0o700); err != nil {
+		l.t.Fatal(err)
+	}
 	l.t.Cleanup(func() {
 		if r.gw != nil && r.gw.alive() {
 			r.gw.kill()
@@ -176,65 +200,96 @@ func (l *links) cable(up bool) {
 	}
 }
 
+// An issuer is the authority of both sites.
+type issuer struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	next int64
+}
+
 // certificates writes those of an authority and of both sites.
 func (l *links) certificates() {
+	l.t.Helper()
+	l.issue("ca", 24*time.Hour)
+	l.issue("hq", 24*time.Hour)
+	l.issue("plant", 24*time.Hour)
+}
+
+// issue writes a certificate, and its key, that holds for so long.
+func (l *links) issue(name string, life time.Duration) {
 	l.t.Helper()
 	fail := func(err error) {
 		if err != nil {
 			l.t.Fatal(err)
 		}
 	}
-	var signer *ecdsa.PrivateKey
-	var parent *x509.Certificate
-	for i, name := range []string{"ca", "hq", "plant"} {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		fail(err)
-		c := &x509.Certificate{
-			SerialNumber: big.NewInt(int64(i + 1)), Subject: pkix.Name{CommonName: name},
-			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-			IPAddresses: []net.IP{net.ParseIP(hqLink)},
-		}
-		if parent == nil {
-			c.IsCA, c.BasicConstraintsValid, c.KeyUsage, c.ExtKeyUsage = true, true, x509.KeyUsageCertSign, nil
-			parent, signer = c, key
-		}
-		der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
-		fail(err)
-		fail(os.WriteFile(filepath.Join(l.dir, name+".pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-		der, err = x509.MarshalECPrivateKey(key)
-		fail(err)
-		fail(os.WriteFile(filepath.Join(l.dir, name+".key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600))
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	fail(err)
+	l.issuer.next++
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(l.issuer.next), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(life),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		IPAddresses: []net.IP{net.ParseIP(hqLink), net.ParseIP(toPlant)},
 	}
+	if l.issuer.cert == nil {
+		c.IsCA, c.BasicConstraintsValid, c.KeyUsage, c.ExtKeyUsage = true, true, x509.KeyUsageCertSign, nil
+		l.issuer.cert, l.issuer.key = c, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, l.issuer.cert, &key.PublicKey, l.issuer.key)
+	fail(err)
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	if c.IsCA {
+		fail(os.WriteFile(filepath.Join(l.dir, name+".pem"), text, 0o600))
+		return
+	}
+	der, err = x509.MarshalECPrivateKey(key)
+	fail(err)
+	// One file, put in place by one step: what watches it sees no half of it.
+	file := filepath.Join(l.dir, name+".pem")
+	fail(os.WriteFile(file+".new", append(text, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})...), 0o600))
+	fail(os.Rename(file+".new", file))
 }
 
 // configure writes both configurations. The plant has a route to hq and one of its own
 // to the same backend.
-func (l *links) configure(port string) {
+func (l *links) configure() {
 	l.t.Helper()
-	common := "admin: {address: \"127.0.0.1:0\"}\nstore: {dir: %s/store, min_free: 16MiB}\n"
-	const quick = "retry: {initial: 50ms, max: 200ms}"
+	const common = "admin: {address: \"127.0.0.1:0\", audit: audit.log}\nstore: {dir: %s/store, min_free: 16MiB%s}\n"
+	more := ""
+	if l.stores != "" {
+		more = ", " + l.stores
+	}
+	const link = "retry: {initial: 50ms, max: 200ms}" // where nothing expires
+	quick := "retry: {initial: 50ms, max: 200ms, expire: " + cmp.Or(l.expire, "120h") + "}"
 	const probe = "probe: {initial: 100ms, max: 200ms}"
+	links := fmt.Sprintf(`links: [{name: hq, url: "https://%s", certificate: ../plant.pem, key: ../plant.pem, ca: ../ca.pem}]`, cmp.Or(l.at, hqLink+":8443"))
+	tls := "certificate: ../hq.pem, key: ../hq.pem, client_ca: ../ca.pem"
+	accept := `accept: [{name: plant, subjects: ["CN=plant"], routes: [orders]}]`
+	if l.enrolled {
+		links, accept = "", "ca_dir: sites"
+		tls = "certificate: sites/server.pem, key: sites/server.pem, client_ca: sites/ca.crt"
+	}
 	plant := fmt.Sprintf(common+`
 listeners: [{name: http, address: "%s:8080"}]
 sites:
   name: plant
-  links: [{name: hq, url: "https://%s:8443", certificate: plant.pem, key: plant.key, ca: ca.pem}]
+  %s
 routes:
-  - {name: orders, match: {path: /orders}, backend: hq, delivery: queue, order_by: "http:X-Key", dedup: {by: "http:X-Id"}, %[4]s}
-  - {name: local, match: {path: /local}, backend: local, delivery: queue, order_by: "http:X-Key", dedup: {by: "http:X-Id"}, %[4]s}
+  - {name: orders, match: {path: /orders}, backend: hq, delivery: queue, order_by: "http:X-Key", dedup: {by: "http:X-Id"}, %[9]s}
+  - {name: local, match: {path: /local}, backend: local, delivery: queue, order_by: "http:X-Key", dedup: {by: "http:X-Id"}, %[5]s}
 backends:
-  hq: {nodes: ["site:hq/orders"], %[5]s}
-  local: {nodes: ["http://%[6]s:%[7]s/local"], %[5]s}
-`, l.plant.disk.mount, plantSide, hqLink, quick, probe, plantBackend, port)
+  hq: {nodes: ["site:hq/orders"], %[6]s}
+  local: {nodes: ["http://%[7]s:%[8]s/local"], %[6]s}
+`, l.plant.disk.mount, more, plantSide, links, quick, probe, plantBackend, l.port, link)
 	hq := fmt.Sprintf(common+`
-listeners: [{name: sites, address: "%s:8443", tls: {certificate: hq.pem, key: hq.key, client_ca: ca.pem, client_auth: request}}]
+listeners: [{name: sites, address: "0.0.0.0:8443", tls: {%s, client_auth: request}}]
 sites:
   name: hq
-  accept: [{name: plant, subjects: ["CN=plant"], routes: [orders]}]
+  %s
 routes: [{name: orders, match: {path: /orders}, backend: orders, delivery: queue, order_by: "http:X-Key", %s}]
 backends: {orders: {nodes: ["http://%s:%s/orders"], %s}}
-`, l.hq.disk.mount, hqLink, quick, toHQ, port, probe)
+`, l.hq.disk.mount, more, tls, accept, quick, toHQ, l.port, probe)
 	for file, text := range map[string]string{l.plant.file: plant, l.hq.file: hq} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			l.t.Fatal(err)
@@ -246,13 +301,46 @@ backends: {orders: {nodes: ["http://%s:%s/orders"], %s}}
 // own, so that a disk would not be gone when it is unmounted.
 func (r *room) start() {
 	r.t.Helper()
-	var err error
-	if r.gw, err = launchBy([]string{"nsenter", "--net=/run/netns/" + r.name}, r.file, nil); err == nil {
+	bin, err := r.binary()
+	if err == nil {
+		r.gw, err = launchBy(r.enter(), bin, r.file, nil)
+	}
+	if err == nil {
 		err = r.gw.awaitReady()
 	}
 	if err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// enter is what a command begins with that runs in the room, by its clock.
+func (r *room) enter() []string {
+	return []string{"nsenter", "--net=/run/netns/" + r.name, "env", clockEnv + "=" + strconv.Itoa(int(r.shift/time.Second))}
+}
+
+// binary is the gateway, with a clock that can be shifted if it is to be.
+func (r *room) binary() (string, error) {
+	if r.shift != 0 {
+		return shiftedBinary()
+	}
+	return build()
+}
+
+// run runs a command of the gateway in the room and returns what it prints on stdout.
+func (r *room) run(args ...string) []byte {
+	r.t.Helper()
+	bin, err := r.binary()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	all := append(append(r.enter(), bin), args...)
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command(all[0], all[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = filepath.Dir(r.file), &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		r.t.Fatalf("gateway %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return stdout.Bytes()
 }
 
 // strike is kill -9, or a power cut, and a new start.
@@ -287,6 +375,8 @@ type ledgerNode struct {
 	first, end           map[string]time.Time
 	changed, reordered   int
 	unmarked, duplicates int
+	again                []string // what came twice, for who looks for a reason
+	shut                 bool     // nothing is taken, and each is told so
 }
 
 func newLedgerNode(t testing.TB) *ledgerNode {
@@ -309,6 +399,10 @@ func (s *ledgerNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.shut {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
 	now := time.Now()
 	path, key := r.URL.Path, r.URL.Path+" "+r.Header.Get("X-Key")
 	id := path + " " + strconv.Itoa(n)
@@ -322,6 +416,7 @@ func (s *ledgerNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch marked := r.Header.Get("Gateway-Possible-Duplicate") == "true"; {
 	case s.seen[id]:
 		s.duplicates++
+		s.again = append(s.again, fmt.Sprintf("%s mark=%v %v", id, marked, r.Header))
 		if !marked {
 			s.unmarked++
 		}
@@ -335,6 +430,15 @@ func (s *ledgerNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.seen[id] = true
 	w.WriteHeader(http.StatusAccepted)
+}
+
+// close makes the backend take nothing, or something again. What is on its way then has
+// its answer: the route to a backend that is cut off may hold octets of a process that
+// is killed meanwhile.
+func (s *ledgerNode) close(yes bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shut = yes
 }
 
 // unique is how many messages have come to a path.
@@ -412,17 +516,7 @@ func TestLink(t *testing.T) {
 		n, flaps = 600, 4
 	}
 	l := newLinks(t)
-	l.sink = newLedgerNode(t)
-	ln, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: l.sink}
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(ln) })
-	t.Cleanup(func() { server.Close(); serving.Wait() })
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
-	l.configure(port)
+	l.configure()
 	l.hq.start()
 	l.plant.start()
 
@@ -442,30 +536,58 @@ func TestLink(t *testing.T) {
 	l.cable(true)
 	rest.Wait()
 	l.arrived("/orders", n)
-	s := l.sink
-	lost := n - s.unique("/orders")
-	t.Logf("messages=%d flaps=%d power cuts=%d duplicates=%d (marked)", n, flaps, l.hq.powers+l.plant.powers, s.duplicates-s.unmarked)
-	t.Logf("lost=%d changed=%d unmarked=%d reordered=%d", lost, s.changed, s.unmarked, s.reordered)
-	if lost != 0 || s.changed != 0 || s.unmarked != 0 || s.reordered != 0 {
-		t.Errorf("a link has broken its promise\n%s\n%s", l.plant.gw.tail(), l.hq.gw.tail())
-	}
+	t.Logf("messages=%d flaps=%d power cuts=%d", n, flaps, l.hq.powers+l.plant.powers)
+	l.judge(n)
 
 	l.cable(false)
 	l.send("/orders", n, 2*n).Wait()
-	s.forget("/orders")
+	l.sink.forget("/orders")
 	l.cable(true)
 	l.arrived("/orders", 2*n)
-	over := s.rate("/orders", n)
+	over := l.sink.rate("/orders", n)
 	l.plant.pausing(true)
 	l.send("/local", 0, n).Wait()
 	l.plant.pausing(false)
 	l.arrived("/local", n)
-	local := s.rate("/local", n)
+	local := l.sink.rate("/local", n)
 	t.Logf("backlog of %d: over the link %.0f/s, local %.0f/s, ratio %.2f", n, over, local, over/local)
+	l.stop()
+}
+
+// stop ends both gateways in an orderly way.
+func (l *links) stop() {
+	l.t.Helper()
 	for _, r := range []*room{l.plant, l.hq} {
-		if err := r.gw.stop(); err != nil {
-			t.Error(err)
+		if err := errors.Join(r.gw.stop(), r.gw.complaint()); err != nil {
+			l.t.Error(err)
 		}
+	}
+}
+
+// judge compares what has come to orders with the n messages that were accepted.
+func (l *links) judge(n int) {
+	l.t.Helper()
+	s := l.sink
+	s.mu.Lock()
+	changed, unmarked, reordered, marked := s.changed, s.unmarked, s.reordered, s.duplicates-s.unmarked
+	s.mu.Unlock()
+	lost := n - s.unique("/orders")
+	l.t.Logf("lost=%d changed=%d unmarked=%d reordered=%d (messages=%d, duplicates with a mark=%d)", lost, changed, unmarked, reordered, n, marked)
+	if lost != 0 || changed != 0 || unmarked != 0 || reordered != 0 {
+		s.mu.Lock()
+		again := s.again[:min(len(s.again), 400)]
+		s.mu.Unlock()
+		l.t.Errorf("a link has broken its promise\n%s\n%s\n%s", strings.Join(again, "\n"), l.plant.gw.tail(), l.hq.gw.tail())
+	}
+}
+
+// once: nothing has come twice, not even with a mark.
+func (l *links) once() {
+	l.t.Helper()
+	l.sink.mu.Lock()
+	defer l.sink.mu.Unlock()
+	if l.sink.duplicates != 0 {
+		l.t.Errorf("%d messages came twice, want none: nobody was killed", l.sink.duplicates)
 	}
 }
 

@@ -126,6 +126,8 @@ type Link struct {
 	URL string
 	// TLS has the certificates; nil for http.
 	TLS *tls.Config
+	// Expires is when that of this side expires; zero if there is none.
+	Expires time.Time
 	// Bandwidth is octets per second in each direction; 0 is unlimited.
 	Bandwidth int64
 	// Priority orders links: while one has items under way, those below it wait.

@@ -299,6 +299,11 @@ func (l *line) post(ctx context.Context, path, typ, coding string, body io.Reade
 			err = cause
 		}
 		cancel()
+		// In TLS 1.3 the far side refuses a certificate after the handshake has ended
+		// here: often all that shows is that the connection broke.
+		if e := l.cfg.Expires; !e.IsZero() && began.After(e) {
+			err = fmt.Errorf("the certificate of this site has expired on %s: %w", e.UTC().Format(time.DateOnly), err)
+		}
 		return nil, err
 	}
 	l.mu.Lock()
