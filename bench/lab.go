@@ -120,12 +120,7 @@ func (l *Lab) Begin(dir, yaml string) (*Child, error) {
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
-	c, err := l.start(dir, "serve", "-c", file, "--json")
-	if err != nil {
-		return nil, err
-	}
-	c.ask = func() { terminate(c.cmd.Process) }
-	return c, nil
+	return l.start(dir, "serve", "-c", file, "--json")
 }
 
 // Peer starts one of the small programs that play the other side of a measure
@@ -160,6 +155,7 @@ func (l *Lab) start(dir string, args ...string) (*Child, error) {
 	c := &Child{what: args[0], log: &tail{}, done: make(chan struct{}), patience: l.opt.Patience}
 	c.cmd = exec.Command(command[0], command[1:]...)
 	c.cmd.Dir, c.cmd.Env, c.cmd.Stderr = dir, l.opt.Env, c.log
+	c.ask = func() { terminate(c.cmd.Process) }
 	dieWithParent(c.cmd)
 	var err error
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {

@@ -6,12 +6,44 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	osexec "os/exec"
+	"runtime"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"soapway/bench"
 )
+
+// TestNetRows: the rows of the network test that bench all has, each with a server
+// of its own that ends when it is asked to.
+func TestNetRows(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("processes of the lab end by signals")
+	}
+	lab := bench.NewLab(bench.LabOptions{Command: []string{binaryName}, Env: os.Environ(), Dir: t.TempDir()})
+	defer func() {
+		if err := lab.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	rows, err := netJob(&benchFlags{quick: true}).build(t.Context(), &benchEnv{lab: lab})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range rows {
+		row, err := bench.NewRunner(bench.Options{Runs: 1, MaxRuns: 1}).Measure(t.Context(), s)
+		if err != nil || row.Summary.Mean <= 0 || row.Limiter == "" {
+			t.Errorf("%s.%s: %v Mbit/s, limiter %q, %v", row.Name, row.Combo, row.Summary.Mean, row.Limiter, err)
+		}
+		if pids := lab.PIDs(); len(pids) > 0 {
+			t.Errorf("%s.%s: %d processes are left", row.Name, row.Combo, len(pids))
+		}
+	}
+}
 
 // A netProcess is a bench net server that a script has started.
 type netProcess struct {
