@@ -168,8 +168,14 @@ func (c *call) try(b *backend, i int, req *Request, began time.Time) (*Response,
 	if err == nil {
 		resp, err = b.Nodes[i].Send(ctx, req)
 	}
+	return c.tried(i, place, began, resp, err, cancel)
+}
+
+// tried takes up how a try at node i has ended, which began with a place in a trace;
+// cancel is that of its context, if it has one of its own.
+func (c *call) tried(i int, place Trace, began time.Time, resp *Response, err error, cancel context.CancelCauseFunc) (*Response, error) {
 	e := AttemptEvent{
-		ID: c.ex.ID, Route: c.route.Name, Backend: b.Name, Node: c.node,
+		ID: c.ex.ID, Route: c.route.Name, Backend: c.route.backend.Name, Node: c.node,
 		Duration: time.Since(began), Trace: place, Attempt: c.delivery.Attempt, Waited: c.waited,
 	}
 	c.waited = time.Time{}

@@ -69,48 +69,93 @@ const keptReply = 64 << 10
 // one as long as nothing was sent. When ctx ends before the answer is complete
 // the verdict is Aborted.
 func (h *Handler) Deliver(ctx context.Context, m *Stored, try Try) (result DeliveryResult) {
-	c := &call{h: h, t: h.table.Load(), ctx: ctx, ex: &Exchange{ID: m.ID, Method: http.MethodPost}, laneOf: m.Lane, patient: true}
-	defer func() {
-		c.tries.end()
-		if p := recover(); p != nil {
-			h.opt.Log.Error("delivery panicked", "id", m.ID, "route", m.Route, "panic", fmt.Sprint(p), slog.String("stack", string(debug.Stack())))
-			result = DeliveryResult{Verdict: VerdictRetry, Maybe: true, Reason: "internal error"}
-		}
-	}()
+	d := h.delivery(ctx, h.table.Load(), m, try)
+	defer d.recovered(&result)
+	if d.prepare() {
+		d.send()
+	}
+	return d.result
+}
+
+// delivery is an attempt for a stored message.
+type delivery struct {
+	c      *call
+	m      *Stored
+	meta   *storedMeta
+	try    Try
+	req    *Request
+	result DeliveryResult
+	over   bool // result is the result
+}
+
+func (h *Handler) delivery(ctx context.Context, t *Table, m *Stored, try Try) *delivery {
+	return &delivery{m: m, try: try, c: &call{h: h, t: t, ctx: ctx, ex: &Exchange{ID: m.ID, Method: http.MethodPost}, laneOf: m.Lane, patient: true}}
+}
+
+// recovered ends the attempt, to be deferred: a panic is its result.
+func (d *delivery) recovered(result *DeliveryResult) {
+	d.c.tries.end()
+	if p := recover(); p != nil {
+		d.c.h.opt.Log.Error("delivery panicked", "id", d.m.ID, "route", d.m.Route, "panic", fmt.Sprint(p), slog.String("stack", string(debug.Stack())))
+		*result = DeliveryResult{Verdict: VerdictRetry, Maybe: true, Reason: "internal error"}
+	}
+}
+
+// end sets the result. It returns false, for those who have come to none but this.
+func (d *delivery) end(r DeliveryResult) bool {
+	d.result, d.over = r, true
+	return false
+}
+
+// prepare makes the request; false means that there is none, and the result says why.
+func (d *delivery) prepare() bool {
+	c, m := d.c, d.m
 	r := c.t.byName[m.Route]
 	if r == nil {
 		r = c.t.answers[m.Route]
 	}
 	if r == nil {
-		return DeliveryResult{Verdict: VerdictAborted, Reason: "the route is gone"}
+		return d.end(DeliveryResult{Verdict: VerdictAborted, Reason: "the route is gone"})
 	}
 	c.choose(r)
 	meta, err := readMeta(m.Meta)
 	if err != nil {
-		return DeliveryResult{Verdict: VerdictDead, Reason: oneLine(err.Error())}
+		return d.end(DeliveryResult{Verdict: VerdictDead, Reason: oneLine(err.Error())})
 	}
-	try.PossibleDuplicate = try.PossibleDuplicate || meta.Doubt
-	c.resumeTrace(meta.Header, m.Accepted, try.Attempt)
+	d.meta = meta
+	d.try.PossibleDuplicate = d.try.PossibleDuplicate || meta.Doubt
+	c.resumeTrace(meta.Header, m.Accepted, d.try.Attempt)
 	c.version = meta.version()
 	if c.msg.data, c.msg.length = m.Body, int64(len(m.Body)); m.Blob != nil {
 		c.msg.file, c.msg.length = m.Blob, m.Blob.Size()
 	}
-	c.delivery = soapcodec.Delivery{Attempt: try.Attempt, PossibleDuplicate: try.PossibleDuplicate}
-	req := c.storedRequest(meta, try)
+	c.delivery = soapcodec.Delivery{Attempt: d.try.Attempt, PossibleDuplicate: d.try.PossibleDuplicate}
+	req := c.storedRequest(meta, d.try)
 	if req.Label = m.Label; req.Label != nil {
-		req.Host, req.Doubt, req.Action, req.Accepted = string(meta.Host), try.PossibleDuplicate, string(meta.Action), m.Accepted
+		req.Host, req.Doubt, req.Action, req.Accepted = string(meta.Host), d.try.PossibleDuplicate, string(meta.Action), m.Accepted
 		for _, s := range meta.Sites {
 			req.Sites = append(req.Sites, string(s))
 		}
 	}
 	if reason := c.aimAnswer(req, string(meta.To)); reason != "" {
-		return DeliveryResult{Verdict: VerdictDead, Reason: reason}
+		return d.end(DeliveryResult{Verdict: VerdictDead, Reason: reason})
 	}
-	resp, node, err := c.attempt(req, string(meta.Tail))
+	d.req = req
+	return true
+}
+
+// send sends the request and judges the answer.
+func (d *delivery) send() {
+	resp, node, err := d.c.attempt(d.req, string(d.meta.Tail))
+	d.answered(resp, node, err)
+}
+
+func (d *delivery) answered(resp *Response, node int, err error) {
 	if err != nil {
-		return c.notAnswered(err)
+		d.end(d.c.notAnswered(err))
+		return
 	}
-	return c.takeAnswer(resp, node, m, meta, try)
+	d.end(d.c.takeAnswer(resp, node, d.m, d.meta, d.try))
 }
 
 // storedRequest is a stored message as nodes get it.

@@ -45,33 +45,34 @@ func (h *Handler) Swap(t *Table) {
 
 // Serve implements [Server].
 func (h *Handler) Serve(ctx context.Context, ex *Exchange) *Reply {
-	_, reply := h.serveCall(ctx, ex)
+	c := &call{h: h, t: h.table.Load(), ex: ex, ctx: ctx}
+	reply := c.guarded((*call).serve)
+	c.finishOnClose(reply)
 	return reply
 }
 
-// serveCall is Serve for callers that need to know more than the reply.
-func (h *Handler) serveCall(ctx context.Context, ex *Exchange) (c *call, reply *Reply) {
-	c = &call{h: h, t: h.table.Load(), ex: ex, ctx: ctx}
+// guarded returns the reply that a stage has made, and never nil: an error, or a panic,
+// is a reply of the gateway's own.
+func (c *call) guarded(stage func(*call) (*Reply, error)) (reply *Reply) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.close()
 			reply = c.answer(&panicError{value: p, stack: debug.Stack()})
 			reply.CloseConnection = true
 		}
-		c.finishOnClose(reply)
 	}()
-	c.begin()
-	reply, err := c.serve()
+	reply, err := stage(c)
 	if err != nil {
 		c.close()
 		reply = c.answer(err)
 	}
-	return c, reply
+	return reply
 }
 
 // serve is the way of a message, one line a stage. Every error is an answer of
 // the gateway's own; answer knows which.
 func (c *call) serve() (*Reply, error) {
+	c.begin()
 	if err := c.aim(); err != nil {
 		return nil, err
 	}
@@ -101,10 +102,10 @@ func (c *call) serve() (*Reply, error) {
 	if err := c.checkOperation(); err != nil {
 		return nil, err
 	}
-	switch {
-	case c.route.Delivery == Queue, c.ex.Arrival != nil:
+	switch c.route.Delivery {
+	case Queue:
 		return c.enqueue()
-	case c.route.Delivery == SyncThenQueue:
+	case SyncThenQueue:
 		return c.tryThenEnqueue()
 	}
 	c.sendShadow()

@@ -67,6 +67,9 @@ type Request struct {
 	// which the caller asked for.
 	Label any
 	Sites []string
+	// Follows says, in [BatchNode.SendAll], that it must not be taken unless the one before
+	// it is, or was before.
+	Follows bool
 	// Doubt says that it may have been processed before, Action is its wsa:Action, and
 	// Accepted when the gateway has taken it.
 	Doubt    bool
@@ -205,3 +208,21 @@ type Node interface {
 	// Close opens no new connections and closes idle ones; those in use finish.
 	Close()
 }
+
+// A BatchNode is a Node that takes many stored messages at once.
+type BatchNode interface {
+	Node
+
+	// SendAll is Send for each of them. The error of one that Follows another which was
+	// not taken is, or wraps, ErrBehind: nothing of it was tried.
+	SendAll(ctx context.Context, reqs []*Request) []Sent
+}
+
+// Sent is what Send returns.
+type Sent struct {
+	Response *Response
+	Err      error
+}
+
+// ErrBehind: a message was not tried, or not stored, since the one before it was not.
+var ErrBehind = errors.New("proxy: the message before it was not taken")

@@ -35,6 +35,10 @@ type Stored struct {
 	// Label the one that it has on the link that it goes over ([Request]). The store
 	// gives them their meaning; nil is none.
 	Came, Label any
+
+	// Behind says that it must not be kept, or delivered, unless the one before it is, or
+	// was before: of many that are handed over at once.
+	Behind bool
 }
 
 // Receipt is what a store promises for a message that it has taken.
@@ -69,6 +73,15 @@ type Enqueuer interface {
 	Enqueue(ctx context.Context, m *Stored) (Receipt, error)
 }
 
+// A BatchEnqueuer is an Enqueuer that keeps many messages at once, as safely as one.
+type BatchEnqueuer interface {
+	Enqueuer
+
+	// EnqueueAll is Enqueue for each of them, in their order. The error of one that is
+	// Behind another which was not kept is, or wraps, ErrBehind.
+	EnqueueAll(ctx context.Context, ms []*Stored) ([]Receipt, []error)
+}
+
 // The reasons for which a message is not, or perhaps not, stored.
 var (
 	// ErrStoreBusy: the store is full, closed, failed or draining; nothing was kept.
@@ -98,18 +111,10 @@ func kept(key string) bool {
 // enqueue stores the message, which has passed every check, and answers 202
 // (SPEC.md §3.7, §4: sent only once the message is durable).
 func (c *call) enqueue() (*Reply, error) {
-	if c.h.opt.Enqueuer == nil {
-		return nil, ErrStoreBusy
-	}
-	if c.msg.stream != nil {
-		return nil, errNotWhole
-	}
-	lane, err := c.lane()
+	m, err := c.toStore()
 	if err != nil {
 		return nil, err
 	}
-	m := c.stored()
-	m.Lane = lane
 	shadow := c.newShadow()
 	// From here on the caller's leaving changes nothing: it may have left with
 	// the last octet, and would send the message again if it was not stored.
@@ -122,6 +127,28 @@ func (c *call) enqueue() (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.accepted(&receipt)
+}
+
+// toStore is the message as the store gets it, with its lane.
+func (c *call) toStore() (*Stored, error) {
+	if c.h.opt.Enqueuer == nil {
+		return nil, ErrStoreBusy
+	}
+	if c.msg.stream != nil {
+		return nil, errNotWhole
+	}
+	lane, err := c.lane()
+	if err != nil {
+		return nil, err
+	}
+	m := c.stored()
+	m.Lane = lane
+	return m, nil
+}
+
+// accepted is the answer for a message that the store has taken.
+func (c *call) accepted(receipt *Receipt) (*Reply, error) {
 	c.outcome = OutcomeStored
 	c.before = receipt.Before
 	h := c.stamped(nil)

@@ -21,6 +21,7 @@ const (
 	VerdictRetry                    // it is tried again later
 	VerdictDead                     // no retry can mend it: a dead letter
 	VerdictAborted                  // the attempt was cut off by a stop and does not count
+	VerdictBehind                   // nothing was tried: the message before it in a batch was not taken
 )
 
 // String is the word for logs.
@@ -32,6 +33,8 @@ func (v Verdict) String() string {
 		return "retry"
 	case VerdictDead:
 		return "dead"
+	case VerdictBehind:
+		return "behind"
 	}
 	return "aborted"
 }

@@ -29,6 +29,40 @@ const keptAttempts = 50
 
 // attempt makes one attempt for an item that is in flight.
 func (q *Queue) attempt(run *running, d *destState, it *item) {
+	t := q.ready(run, d, it)
+	if t == nil {
+		return
+	}
+	began := time.Now()
+	o := q.deliv.Deliver(run.work, t.del)
+	if !q.readAll(d, t, o) {
+		return
+	}
+	q.finish(run, d, it, t.m, t.del.Attempt, o, time.Since(began))
+}
+
+// try is an attempt of an item that is about to be made.
+type try struct {
+	it   *item
+	m    *Message
+	del  *Delivery
+	body *watched
+}
+
+// readAll reports whether the body could be read, as far as the outcome leaves that
+// open; otherwise the attempt is over.
+func (q *Queue) readAll(d *destState, t *try, o Outcome) bool {
+	err := t.body.failure()
+	if err == nil || o.Verdict == Delivered {
+		return true
+	}
+	q.unsendable(d, t.it, t.m, t.del.Attempt, err)
+	return false
+}
+
+// ready makes an attempt of an item in flight, nil if that is not to be made: then the
+// item is in flight no more.
+func (q *Queue) ready(run *running, d *destState, it *item) *try {
 	q.mu.Lock()
 	r := it.route
 	policy, once := r.cfg.Retry, r.cfg.AtMostOnce
@@ -45,52 +79,45 @@ func (q *Queue) attempt(run *running, d *destState, it *item) {
 	q.mu.Unlock()
 	if end != nil {
 		q.burial(d, it, m, end.reason, end.text, Outcome{})
-		return
+		return nil
 	}
 
 	switch fate, err := q.settled(run.ctx, it, del.PossibleDuplicate); {
 	case err != nil:
 		q.aborted(d, it, m, del.Attempt, Outcome{})
-		return
+		return nil
 	case fate == FateDelivered:
 		q.done(d, it)
-		return
+		return nil
 	case fate == FateDead:
 		q.burial(d, it, m, ReasonPermanent, faultText, Outcome{})
-		return
+		return nil
 	}
 	if open {
 		q.burial(d, it, m, ReasonUnknown, openText, Outcome{})
-		return
+		return nil
 	}
 	if expired {
 		q.burial(d, it, m, ReasonExpired, expiredText, Outcome{})
-		return
+		return nil
 	}
 	if m == nil {
 		var err error
 		if m, err = q.store.Get(it.seq); err != nil {
 			q.unreadable(d, it, err)
-			return
+			return nil
 		}
 	}
 	if once {
 		if err := q.begin(it, del.Attempt); err != nil {
 			q.postpone(d, it, fmt.Sprintf("the attempt could not be noted: %v", err))
-			return
+			return nil
 		}
 	}
 	if link != "" {
 		del.Label = labelOf(m, link, class)
 	}
-	body := watch(del, m)
-	began := time.Now()
-	o := q.deliv.Deliver(run.work, del)
-	if err := body.failure(); err != nil && o.Verdict != Delivered {
-		q.unsendable(d, it, m, del.Attempt, err)
-		return
-	}
-	q.finish(run, d, it, m, del.Attempt, o, time.Since(began))
+	return &try{it: it, m: m, del: del, body: watch(del, m)}
 }
 
 const openText = "an attempt had begun when the gateway stopped, and its end is not known"
@@ -188,24 +215,43 @@ func (q *Queue) finish(run *running, d *destState, it *item, m *Message, n int, 
 // done ends a message that was delivered.
 func (q *Queue) done(d *destState, it *item) {
 	q.mu.Lock()
+	l := q.over(d, it)
+	q.mu.Unlock()
+	q.leave(&l)
+}
+
+// leaving is a finished message that is not in the index any more.
+type leaving struct {
+	it       *item
+	recorded bool  // the store has attempts of it
+	came     bool  // whoever keeps its label removes it
+	known    Known // what is kept of it, if identity is set
+	identity bool
+}
+
+// over takes a message that was delivered out of the index. mu is held.
+func (q *Queue) over(d *destState, it *item) (l leaving) {
 	q.opt.Observer.Finished(it.route.name, q.clock.now()-it.accepted)
-	recorded := it.recorded()
-	known, ok := q.ids.settle(it.same(), it.id(), FateDelivered)
-	came := it.came()
-	if came != nil {
-		q.settleLabel(it, came, known, ok)
+	l.it, l.recorded = it, it.recorded()
+	l.known, l.identity = q.ids.settle(it.same(), it.id(), FateDelivered)
+	if came := it.came(); came != nil {
+		l.came = true
+		q.settleLabel(it, came, l.known, l.identity)
 	}
 	q.end(d, it)
-	q.mu.Unlock()
-	if came != nil {
-		q.removed(it, recorded, nil) // itself with its label
-		return
+	return l
+}
+
+// leave takes it out of the store.
+func (q *Queue) leave(l *leaving) {
+	switch {
+	case l.came:
+		q.removed(l.it, l.recorded, nil)
+	case l.identity:
+		q.removed(l.it, l.recorded, q.store.RemoveKnown(l.it.seq, l.known))
+	default:
+		q.remove(l.it, l.recorded)
 	}
-	if !ok {
-		q.remove(it, recorded)
-		return
-	}
-	q.removed(it, recorded, q.store.RemoveKnown(it.seq, known))
 }
 
 // end takes an item out of the index.

@@ -32,6 +32,9 @@ type job struct {
 	urgent bool // sync for it at once; otherwise within idleSync
 	early  bool // answer as soon as it is written, before it is durable
 
+	next  *job // to be written once this one is, and not otherwise
+	begun bool // it is in a group, in line for one, or refused
+
 	seq  uint64
 	err  error
 	done chan struct{}
@@ -63,7 +66,8 @@ type ack struct {
 // committer makes records durable in groups: it appends what is waiting, also
 // what comes while acknowledgements are awaited, then syncs the disk once, then
 // answers. What arrives during the sync is the next group, so that groups grow
-// with the load and a lone caller waits for nothing.
+// with the load and a lone caller waits for nothing. A job that follows another is
+// appended once that is acknowledged, so that it is in no log without it.
 //
 // Invariant: a job is answered only by a sync that began after the server had
 // acknowledged its record, and onCommit was called for it before, in the order
@@ -88,6 +92,7 @@ type committer struct {
 
 	// Of the goroutine in run only:
 	group   []*job
+	line    []*job    // those before them are written, and the group had no room for more
 	lazy    []*job    // written, waiting for the next sync
 	owed    time.Time // since when something has not been synced, if any
 	unsaved int       // messages written since the last sync
@@ -103,22 +108,29 @@ func newCommitter(log appender, sync func() error, failed func(error), o StoreOb
 	}
 }
 
-// submit hands j over; ErrFull if too much is waiting already, ErrClosed.
+// submit hands j over, with all that are to follow it; ErrFull if too much is waiting
+// already, ErrClosed.
 func (c *committer) submit(j *job) error {
-	j.done = make(chan struct{})
+	size := int64(0)
+	for k := j; k != nil; k = k.next {
+		k.done = make(chan struct{})
+		size += int64(k.size)
+	}
 	select {
 	case <-c.stopping:
 		return ErrClosed
 	default:
 	}
 	if c.seal != nil {
-		var err error
-		if j.rec, err = c.seal(j.rec); err != nil {
-			return err
+		for k := j; k != nil; k = k.next {
+			var err error
+			if k.rec, err = c.seal(k.rec); err != nil {
+				return err
+			}
 		}
 	}
-	if c.bytes.Add(int64(j.size)) > waitBytes && j.msg != nil {
-		c.bytes.Add(-int64(j.size))
+	if c.bytes.Add(size) > waitBytes && j.msg != nil {
+		c.bytes.Add(-size)
 		return fmt.Errorf("%w: too much is waiting for the disk", ErrFull)
 	}
 	if j.msg == nil { // bookkeeping is never turned away for load
@@ -126,7 +138,7 @@ func (c *committer) submit(j *job) error {
 		case c.in <- j:
 			return nil
 		case <-c.gone:
-			c.bytes.Add(-int64(j.size))
+			c.bytes.Add(-size)
 			return ErrClosed
 		}
 	}
@@ -134,7 +146,7 @@ func (c *committer) submit(j *job) error {
 	case c.in <- j:
 		return nil
 	default:
-		c.bytes.Add(-int64(j.size))
+		c.bytes.Add(-size)
 		return fmt.Errorf("%w: too much is waiting for the disk", ErrFull)
 	}
 }
@@ -144,6 +156,11 @@ func (c *committer) do(ctx context.Context, j *job) error {
 	if err := c.submit(j); err != nil {
 		return err
 	}
+	return c.await(ctx, j)
+}
+
+// await waits for the outcome of a job that was handed over.
+func (c *committer) await(ctx context.Context, j *job) error {
 	select {
 	case <-j.done:
 		return j.err
@@ -170,6 +187,12 @@ func (c *committer) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
+		if len(c.line) > 0 {
+			first := c.line[0]
+			c.line = c.line[1:]
+			c.commit(first)
+			continue
+		}
 		var first *job
 		var idle <-chan time.Time
 		if !c.owed.IsZero() {
@@ -190,17 +213,20 @@ func (c *committer) run() {
 			}
 		}
 		if c.broken != nil {
-			c.refuse(first)
+			c.refuse(first, fmt.Errorf("%w: %w", ErrClosed, c.broken))
 			continue
 		}
 		c.commit(first)
 	}
 }
 
-func (c *committer) refuse(j *job) {
-	c.bytes.Add(-int64(j.size))
-	j.err = fmt.Errorf("%w: %w", ErrClosed, c.broken)
-	close(j.done)
+// refuse answers a job of which nothing was written, and all that were to follow it.
+func (c *committer) refuse(j *job, err error) {
+	for ; j != nil; j = j.next {
+		c.bytes.Add(-int64(j.size))
+		j.begun, j.err = true, err
+		close(j.done)
+	}
 }
 
 // commit appends first and what is waiting behind it, and answers.
@@ -260,8 +286,10 @@ func (c *committer) commit(first *job) {
 // error means that the fate of at least one record is not known.
 func (c *committer) write(first *job) error {
 	open, octets := 0, 0
+	full := func() bool { return len(c.group) == cap(c.group) || octets >= groupBytes }
 	start := func(j *job) error {
 		c.bytes.Add(-int64(j.size))
+		j.begun = true
 		c.group = append(c.group, j)
 		octets += j.size
 		if j.call != nil {
@@ -280,6 +308,13 @@ func (c *committer) write(first *job) error {
 	if err := start(first); err != nil {
 		return err
 	}
+	for len(c.line) > 0 && !full() {
+		j := c.line[0]
+		c.line = c.line[1:]
+		if err := start(j); err != nil {
+			return err
+		}
+	}
 	// One timer per group; health is looked at while acknowledgements are late,
 	// because a log that can not write any more may simply stay silent.
 	// Ticks are counted and not time: a process that is frozen, as on a paused
@@ -290,7 +325,7 @@ func (c *committer) write(first *job) error {
 	quiet := 0
 	for {
 		in := c.in
-		if len(c.group) == cap(c.group) || octets >= groupBytes {
+		if full() {
 			in = nil
 		}
 		if open == 0 {
@@ -315,6 +350,18 @@ func (c *committer) write(first *job) error {
 			j.seq, j.err = a.seq, a.err
 			if a.err != nil && !errors.Is(a.err, ErrFull) && !errors.Is(a.err, ErrTooLarge) {
 				return a.err
+			}
+			switch next := j.next; {
+			case next == nil:
+			case a.err != nil:
+				c.refuse(next, ErrBehind)
+			case full():
+				next.begun = true
+				c.line = append(c.line, next)
+			default:
+				if err := start(next); err != nil {
+					return err
+				}
 			}
 		case j := <-in:
 			if err := start(j); err != nil {
@@ -373,7 +420,13 @@ func (c *committer) breakDown(err error) {
 			j.err = fmt.Errorf("%w: %w", ErrUnknown, err)
 		}
 		close(j.done)
+		if j.next != nil && !j.next.begun {
+			c.refuse(j.next, fmt.Errorf("%w: %w", ErrClosed, err))
+		}
+	}
+	for _, j := range c.line {
+		c.refuse(j, fmt.Errorf("%w: %w", ErrClosed, err))
 	}
 	clear(c.group)
-	c.group, c.lazy = c.group[:0], nil
+	c.group, c.lazy, c.line = c.group[:0], nil, nil
 }

@@ -14,6 +14,7 @@ type destState struct {
 	routes []*routeState
 	turn   int // index of the route whose turn is next
 	flying int
+	aloft  int // batches, and messages that go alone, under way over a link
 
 	poked bool          // in agenda.poked
 	alarm time.Duration // in agenda.alarms, on the clock of the queue
@@ -169,18 +170,24 @@ func (d *destState) startDue(run *running) time.Duration {
 			return idleWait
 		}
 		it := d.pick(now, false)
-		if it == nil {
+		switch {
+		case it == nil:
 			return d.untilDue(now)
+		case d.batches() && it.size <= aloneFrom:
+			d.launchAll(run, d.batch(now, it))
+		default:
+			d.launch(run, it)
 		}
-		d.launch(run, it)
 	}
 	return idleWait
 }
 
-// room reports whether one more attempt may begin. A link makes batches of what is
-// under way, and is not felt for.
+// room reports whether one more attempt may begin. A link is not felt for.
 func (d *destState) room() bool {
-	if d.cfg.Link != "" {
+	switch {
+	case d.batches():
+		return d.aloft < batchesAloft
+	case d.cfg.Link != "":
 		return d.flying < d.cfg.Parallel
 	}
 	return d.pace.room(d.flying, d.cfg.Parallel)
@@ -219,10 +226,27 @@ func (d *destState) untilDue(now time.Duration) time.Duration {
 
 // launch starts an attempt of an item that pick has taken.
 func (d *destState) launch(run *running, it *item) {
+	d.fly(it)
+	d.aloft++
+	run.wg.Go(func() {
+		d.q.attempt(run, d, it)
+		d.landed()
+	})
+}
+
+// fly takes up that an attempt of an item begins.
+func (d *destState) fly(it *item) {
 	it.where = inFlight
 	it.route.flying++
 	d.flying++
-	run.wg.Go(func() { d.q.attempt(run, d, it) })
+}
+
+// landed takes up that what was launched is over.
+func (d *destState) landed() {
+	d.q.mu.Lock()
+	defer d.q.mu.Unlock()
+	d.aloft--
+	d.poke()
 }
 
 // startProbe asks, when its time has come, whether a destination that is down

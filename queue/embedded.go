@@ -355,51 +355,6 @@ func (s *Embedded) usable() error {
 // durable, so it must not wait for another to become so.
 func (s *Embedded) OnCommit(f func(seq uint64, m *Message)) { s.commit.onCommit = f }
 
-// Put implements [Store]. m belongs to the store from the call on.
-func (s *Embedded) Put(ctx context.Context, m *Message) (uint64, error) {
-	if err := s.usable(); err != nil {
-		return 0, err
-	}
-	blob, err := s.blobs.take(m, inlineMost)
-	if err != nil {
-		return 0, err
-	}
-	seq, err := s.put(ctx, m)
-	if err != nil && blob != "" && !errors.Is(err, ErrUnknown) {
-		s.blobs.release(blob)
-	}
-	return seq, err
-}
-
-// put appends the record of m, whose body is where its record wants it.
-func (s *Embedded) put(ctx context.Context, m *Message) (uint64, error) {
-	header, data, err := encodeMessage(m)
-	if err != nil {
-		return 0, err
-	}
-	rec := record{s.js.keys.Load().logSubject(m.Destination), headerMessage, header, data}
-	size := s.sizeOf(&rec)
-	limit, free := s.bounds(m)
-	if err := s.admit(int64(size), limit, free, 2*int64(size)); err != nil {
-		return 0, err
-	}
-	j := &job{rec: rec, size: size, msg: m}
-	j.urgent = s.opt.Durability == Strict
-	j.early = !j.urgent
-	s.used.Add(int64(size))
-	s.messages.Add(1)
-	// Also when the caller has left: what it holds for the message (its identity, its
-	// body, its room) is given back only by somebody who knows what became of it.
-	if err := s.commit.do(context.WithoutCancel(ctx), j); err != nil {
-		if !errors.Is(err, ErrUnknown) {
-			s.used.Add(-int64(size))
-			s.messages.Add(-1)
-		}
-		return 0, err
-	}
-	return j.seq, nil
-}
-
 // bounds are how much the store may hold with m, and how much of the disk must
 // stay free.
 func (s *Embedded) bounds(m *Message) (limit, free int64) {

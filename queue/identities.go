@@ -216,17 +216,21 @@ func (q *Queue) PutOnce(ctx context.Context, m *Message) (Kept, error) {
 func (q *Queue) claim(m *Message) (kept Kept, p *pendingID, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.ids.claim(m)
+}
+
+func (x *identities) claim(m *Message) (kept Kept, p *pendingID, err error) {
 	key := m.Identity.Key
-	if p = q.ids.pending[key]; p != nil {
+	if p = x.pending[key]; p != nil {
 		return Kept{}, p, nil
 	}
-	k, ok := q.ids.find(key)
+	k, ok := x.find(key)
 	switch {
-	case !ok && len(q.ids.known)+len(q.ids.pending) >= q.ids.most:
-		return Kept{}, nil, fmt.Errorf("%w: %d identities are known", ErrFull, len(q.ids.known))
+	case !ok && len(x.known)+len(x.pending) >= x.most:
+		return Kept{}, nil, fmt.Errorf("%w: %d identities are known", ErrFull, len(x.known))
 	case !ok:
 		p = &pendingID{id: m.ID, sum: m.Identity.Sum, done: make(chan struct{})}
-		q.ids.pending[key] = p
+		x.pending[key] = p
 		return Kept{}, p, nil
 	case k.sum != m.Identity.Sum:
 		return Kept{}, nil, ErrOtherContent
@@ -239,15 +243,20 @@ func (q *Queue) commit(ctx context.Context, m *Message, p *pendingID) (Kept, err
 	err := q.Put(ctx, m)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	p.err = err
-	close(p.done)
-	if !errors.Is(err, ErrUnknown) {
-		delete(q.ids.pending, m.Identity.Key)
-	}
+	q.ids.conclude(m, p, err)
 	if err != nil {
 		return Kept{}, err
 	}
 	return Kept{ID: m.ID}, nil
+}
+
+// conclude tells those who wait what has become of a message that was committed.
+func (x *identities) conclude(m *Message, p *pendingID, err error) {
+	p.err = err
+	close(p.done)
+	if !errors.Is(err, ErrUnknown) {
+		delete(x.pending, m.Identity.Key)
+	}
 }
 
 // identify takes up a message that is durable.

@@ -111,16 +111,7 @@ func newEpoch() uint64 {
 // that is put anew is another one on its link: an operator has asked for it.
 func (q *Queue) put(ctx context.Context, m *Message) (seq uint64, err error) {
 	q.mu.Lock()
-	m.Link = nil
-	var from *numbering
-	if d := q.route(m.Route).dest; d != nil && d.cfg.Link != "" {
-		s := Stream{Epoch: q.epoch, Link: d.cfg.Link, Class: d.cfg.Class}
-		if from = q.numbers[s]; from == nil {
-			from = &numbering{}
-			q.numbers[s] = from
-		}
-		m.Link = &Label{s, from.take()}
-	}
+	from := q.label(m)
 	label := m.Link
 	q.mu.Unlock()
 	seq, err = q.store.Put(ctx, m)
@@ -130,6 +121,25 @@ func (q *Queue) put(ctx context.Context, m *Message) (seq uint64, err error) {
 		q.mu.Unlock()
 	}
 	return seq, err
+}
+
+// label gives a message its label, if its route leads to a link, and returns what its
+// number is from, which gets it back if the store definitely does not take the message.
+// mu is held.
+func (q *Queue) label(m *Message) *numbering {
+	m.Link = nil
+	d := q.route(m.Route).dest
+	if d == nil || d.cfg.Link == "" {
+		return nil
+	}
+	s := Stream{Epoch: q.epoch, Link: d.cfg.Link, Class: d.cfg.Class}
+	from := q.numbers[s]
+	if from == nil {
+		from = &numbering{}
+		q.numbers[s] = from
+	}
+	m.Link = &Label{s, from.take()}
+	return from
 }
 
 // labelOf is the label of a message on its way over a link. One that has none, or

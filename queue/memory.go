@@ -29,6 +29,7 @@ type Memory struct {
 	info     Info
 	keep     time.Duration // SetKeepDelivered
 	full     bool
+	room     int  // messages that the log still takes; negative is no bound
 	noReply  bool // there is no room for replies
 	unknown  int
 	syncErr  error
@@ -70,7 +71,7 @@ func NewMemory() *Memory {
 
 func newMemory(d *memoryData, bodies map[string][]byte, i Info) *Memory {
 	i.Opened = time.Now()
-	s := &Memory{data: d, info: i, failed: make(chan struct{}), commit: make(chan struct{}, 1)}
+	s := &Memory{data: d, info: i, room: -1, failed: make(chan struct{}), commit: make(chan struct{}, 1)}
 	s.blobs = newMemoryBlobs(bodies, d, s.roomForBlob)
 	return s
 }
@@ -112,6 +113,14 @@ func (s *Memory) SetFull(full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full = full
+}
+
+// SetRoom makes every Put fail with [ErrFull] once n more are kept; a negative n is no
+// bound.
+func (s *Memory) SetRoom(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.room = n
 }
 
 // SetRepliesFull makes every KeepReply, and every Put of a message that follows from
@@ -219,55 +228,6 @@ func (s *Memory) OnCommit(f func(seq uint64, m *Message)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.onCommit = f
-}
-
-// Put implements [Store].
-func (s *Memory) Put(ctx context.Context, m *Message) (seq uint64, err error) {
-	blob, err := s.blobs.take(m, inlineMost)
-	if err != nil {
-		return 0, err
-	}
-	seq, err = s.put(ctx, m, blob)
-	if err != nil && blob != "" && !errors.Is(err, ErrUnknown) {
-		s.blobs.release(blob)
-	}
-	return seq, err
-}
-
-func (s *Memory) put(ctx context.Context, m *Message, blob string) (seq uint64, err error) {
-	header, data, err := encodeMessage(m)
-	if err != nil {
-		return 0, err
-	}
-	unknown := false
-	var told func(uint64, *Message)
-	err = s.write(ctx, func() error {
-		if m.After == FateWaiting && s.full || m.After != FateWaiting && s.noReply {
-			return ErrFull
-		}
-		if unknown = s.unknown > 0; unknown {
-			s.unknown--
-		}
-		s.data.last++
-		seq = s.data.last
-		s.data.log[seq] = memoryRecord{header, data}
-		if blob != "" {
-			s.blobs.refs.logged(seq, blob)
-		}
-		told = s.onCommit
-		return nil
-	}, func() {
-		if told != nil {
-			told(seq, m)
-		}
-	})
-	if err == nil && unknown {
-		err = ErrUnknown
-	}
-	if err != nil {
-		return 0, err
-	}
-	return seq, nil
 }
 
 // Get implements [Store].

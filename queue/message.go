@@ -65,6 +65,10 @@ type Message struct {
 	// FateWaiting for one that follows from none.
 	After Fate
 
+	// Behind says, in a [Queue.PutAll], that the message must not be kept unless the one
+	// before it is, or was before. It is in no record.
+	Behind bool
+
 	// Came is the label under which the message has come from another site; nil for
 	// one that has not. Under one label one message is kept ([ErrSeen]).
 	Came *Label
@@ -87,6 +91,10 @@ type Delivery struct {
 	// Label is the number of the message on the link that it goes over, the same in
 	// every attempt; nil if its destination is no link.
 	Label *Label
+
+	// Follows says, in [BatchDeliverer.DeliverAll], that the destination must not take the
+	// message unless it takes the one before it, or did before: they are of one lane.
+	Follows bool
 }
 
 // Verdict is what an attempt means for its message.
@@ -103,6 +111,9 @@ const (
 	// Aborted means that the attempt was cut off by a stop of the gateway. It
 	// is not counted.
 	Aborted
+	// Behind means that nothing was tried, since the message before it in a batch, which
+	// it follows, was not taken.
+	Behind
 )
 
 // Outcome is how an attempt ended.
@@ -154,6 +165,17 @@ type Deliverer interface {
 	// Probe asks whether a destination that is down can be reached, by
 	// connecting to it. It is no attempt of any message.
 	Probe(ctx context.Context, destination string) error
+}
+
+// A BatchDeliverer is a Deliverer that can hand many messages to a link at once. Those
+// of one lane are then in one batch, one after the other.
+type BatchDeliverer interface {
+	Deliverer
+
+	// DeliverAll makes one attempt for each of them, which are all for one destination,
+	// and returns the outcomes in their order. It is called from many goroutines, never
+	// with messages of one lane from two.
+	DeliverAll(ctx context.Context, ds []*Delivery) []Outcome
 }
 
 // AttemptRecord is what is kept of one finished attempt.

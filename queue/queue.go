@@ -28,6 +28,7 @@ type Queue struct {
 	opt   Options
 	store Store
 	deliv Deliverer
+	many  BatchDeliverer // deliv, nil if it is none
 
 	mu     sync.Mutex
 	routes map[string]*routeState
@@ -100,6 +101,7 @@ func New(s Store, d Deliverer, opt Options) (*Queue, error) {
 		agenda: newAgenda(), clock: newClock(opt.Wall),
 		epoch: newEpoch(), numbers: map[Stream]*numbering{}, seen: newSeen(),
 	}
+	q.many, _ = d.(BatchDeliverer)
 	s.OnCommit(q.committed)
 	return q, nil
 }

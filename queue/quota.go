@@ -19,12 +19,16 @@ func (n *quantity) add(messages int, bytes int64) {
 func (q *Queue) reserve(route string, size int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	r := q.route(route)
+	return q.route(route).reserve(size)
+}
+
+// reserve is that for a caller that holds mu.
+func (r *routeState) reserve(size int64) error {
 	if most := r.cfg.MaxMessages; most > 0 && r.waiting+r.coming.messages >= most {
-		return fmt.Errorf("%w: route %q has %d messages waiting, its quota", ErrFull, route, most)
+		return fmt.Errorf("%w: route %q has %d messages waiting, its quota", ErrFull, r.name, most)
 	}
 	if most := r.cfg.MaxBytes; most > 0 && r.bytes+r.coming.bytes+size > most {
-		return fmt.Errorf("%w: route %q has %d octets waiting, its quota is %d", ErrFull, route, r.bytes, most)
+		return fmt.Errorf("%w: route %q has %d octets waiting, its quota is %d", ErrFull, r.name, r.bytes, most)
 	}
 	r.coming.add(1, size)
 	return nil

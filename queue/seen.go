@@ -203,11 +203,13 @@ func (q *Queue) once(ctx context.Context, l *Label, put func() error) error {
 	}
 }
 
-// Consume notes durably that the message with this label needs no place of its
-// own: it repeats one that was accepted before, or an operator drops it.
-func (q *Queue) Consume(ctx context.Context, l *Label) error {
+// Consume notes durably that the messages with these labels need no places of their
+// own: they repeat others that were accepted before, or an operator drops them.
+func (q *Queue) Consume(ctx context.Context, labels ...*Label) error {
 	q.mu.Lock()
-	q.seen.finish(l)
+	for _, l := range labels {
+		q.seen.finish(l)
+	}
 	q.mu.Unlock()
 	return q.saveSeen(ctx)
 }

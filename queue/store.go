@@ -20,6 +20,8 @@ var (
 	ErrNotFound = errors.New("queue: no such message")
 	// ErrCorrupt: a message can not be read as it was written.
 	ErrCorrupt = errors.New("queue: message is damaged")
+	// ErrBehind: the message before it, without which it must not be kept, was not; nor is it.
+	ErrBehind = errors.New("queue: the message before it was not kept")
 	// ErrLocked: another process has the store open.
 	ErrLocked = errors.New("queue: store is in use by another process")
 )
@@ -42,6 +44,12 @@ type Store interface {
 	// Errors: ErrFull, ErrTooLarge, ErrClosed (definite), ErrUnknown; for a Blob
 	// also ErrNotFound, when the store has forgotten it, and those of its Open.
 	Put(ctx context.Context, m *Message) (seq uint64, err error)
+
+	// PutAll is Put for many messages, which share a sync; the errors are theirs, nil for
+	// each that is kept. One that is Behind the one before it follows that in the log, and
+	// is written only once that is: if that is not kept the error is ErrBehind, definite,
+	// and where nobody knows of that one nobody may know of this one.
+	PutAll(ctx context.Context, ms []*Message) []error
 
 	// OnCommit registers the function that is told of every durable message; call it once, before the first Put.
 	OnCommit(func(seq uint64, m *Message))

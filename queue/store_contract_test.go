@@ -47,6 +47,7 @@ func testContract(t *testing.T, mk storeMaker) {
 		{"NotFound", contractNotFound},
 		{"TooLarge", contractTooLarge},
 		{"Order", contractOrder},
+		{"PutAll", contractPutAll},
 		{"Remove", contractRemove},
 		{"RemoveHoles", contractRemoveHoles},
 		{"Known", contractKnown},

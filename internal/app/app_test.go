@@ -83,6 +83,25 @@ func write(t testing.TB, file, yaml string) {
 func start(t testing.TB, yaml string) *gateway {
 	t.Helper()
 	before := runtime.NumGoroutine()
+	g := launch(t, yaml)
+	t.Cleanup(func() {
+		g.end()
+		http.DefaultClient.CloseIdleConnections()
+		for deadline := time.After(patience); runtime.NumGoroutine() > before; {
+			select {
+			case <-time.After(10 * time.Millisecond):
+			case <-deadline:
+				buf := make([]byte, 1<<20)
+				t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+			}
+		}
+	})
+	return g
+}
+
+// launch runs a gateway until its end is called.
+func launch(t testing.TB, yaml string) *gateway {
+	t.Helper()
 	g := &gateway{t: t, file: filepath.Join(t.TempDir(), "gateway.yaml"), log: &lockedBuffer{}, done: make(chan error, 1)}
 	write(t, g.file, yaml)
 	load := func() (*config.Config, error) { return config.Load(g.file, config.Options{}) }
@@ -99,18 +118,6 @@ func start(t testing.TB, yaml string) *gateway {
 	g.stop = stop
 	go func() { g.done <- g.app.Run(ctx) }()
 	<-isReady
-	t.Cleanup(func() {
-		g.end()
-		http.DefaultClient.CloseIdleConnections()
-		for deadline := time.After(patience); runtime.NumGoroutine() > before; {
-			select {
-			case <-time.After(10 * time.Millisecond):
-			case <-deadline:
-				buf := make([]byte, 1<<20)
-				t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
-			}
-		}
-	})
 	return g
 }
 

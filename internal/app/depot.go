@@ -18,7 +18,6 @@ import (
 	"soapway/internal/telemetry"
 	"soapway/proxy"
 	"soapway/queue"
-	"soapway/queue/relay"
 )
 
 // A depot is the durable side of a gateway: a store and the queue that empties
@@ -58,9 +57,9 @@ type stock struct {
 }
 
 var (
-	_ proxy.Enqueuer  = (*depot)(nil)
-	_ proxy.Follower  = (*depot)(nil)
-	_ queue.Deliverer = (*depot)(nil)
+	_ proxy.BatchEnqueuer  = (*depot)(nil)
+	_ proxy.Follower       = (*depot)(nil)
+	_ queue.BatchDeliverer = (*depot)(nil)
 )
 
 func newDepot(log *slog.Logger, m *telemetry.Metrics, h *telemetry.History, e *admin.Events, d *door) *depot {
@@ -363,34 +362,48 @@ func (p *depot) Enqueue(ctx context.Context, m *proxy.Stored) (proxy.Receipt, er
 	if err != nil {
 		return proxy.Receipt{}, err
 	}
+	receipt, err := s.put(ctx, messageOf(m), m.Identity)
+	return receipt, enqueued(&receipt, err)
+}
+
+// messageOf is a message as the queue takes it.
+func messageOf(m *proxy.Stored) *queue.Message {
 	message := &queue.Message{
 		ID: m.ID, Route: m.Route, Destination: m.Backend, Lane: m.Lane, Operation: m.Operation,
-		Accepted: m.Accepted, Meta: m.Meta, Body: m.Body, Forwards: m.Forwards,
+		Accepted: m.Accepted, Meta: m.Meta, Body: m.Body, Forwards: m.Forwards, Behind: m.Behind,
 	}
 	if m.Blob != nil {
 		message.Blob = m.Blob // no typed nil
 	}
-	if message.Came, _ = m.Came.(*queue.Label); message.Came != nil {
-		relay.Gather(ctx)
-	}
-	receipt, err := s.put(ctx, message, m.Identity)
+	message.Came, _ = m.Came.(*queue.Label)
+	return message
+}
+
+// enqueued is what the proxy is told of the end of a put.
+func enqueued(r *proxy.Receipt, err error) error {
 	switch {
 	case err == nil:
-		return receipt, nil
-	case errors.Is(err, proxy.ErrDeadLettered):
-		return proxy.Receipt{}, err
+		return nil
 	case errors.Is(err, queue.ErrSeen):
-		return proxy.Receipt{Before: true}, nil
-	case errors.Is(err, queue.ErrOtherContent):
-		return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrOtherContent, err)
-	case errors.Is(err, queue.ErrUnknown): // before the errors that it may wrap
-		return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrStoreUnknown, err)
-	case errors.Is(err, queue.ErrTooLarge):
-		return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrStoreTooLarge, err)
-	case errors.Is(err, queue.ErrFull), errors.Is(err, queue.ErrClosed):
-		return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrStoreBusy, err)
+		*r = proxy.Receipt{Before: true}
+		return nil
 	}
-	return proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrStoreUnknown, err)
+	*r = proxy.Receipt{}
+	switch {
+	case errors.Is(err, proxy.ErrDeadLettered):
+		return err
+	case errors.Is(err, queue.ErrBehind):
+		return fmt.Errorf("%w: %w", proxy.ErrBehind, err)
+	case errors.Is(err, queue.ErrOtherContent):
+		return fmt.Errorf("%w: %w", proxy.ErrOtherContent, err)
+	case errors.Is(err, queue.ErrUnknown): // before the errors that it may wrap
+		return fmt.Errorf("%w: %w", proxy.ErrStoreUnknown, err)
+	case errors.Is(err, queue.ErrTooLarge):
+		return fmt.Errorf("%w: %w", proxy.ErrStoreTooLarge, err)
+	case errors.Is(err, queue.ErrFull), errors.Is(err, queue.ErrClosed):
+		return fmt.Errorf("%w: %w", proxy.ErrStoreBusy, err)
+	}
+	return fmt.Errorf("%w: %w", proxy.ErrStoreUnknown, err)
 }
 
 // now is the time by which replies expire, as the store and the proxy have it: no
@@ -402,31 +415,33 @@ func (s *stock) now() time.Time {
 
 // put keeps a message, unless it repeats another.
 func (s *stock) put(ctx context.Context, m *queue.Message, id *proxy.Identity) (proxy.Receipt, error) {
-	receipt := proxy.Receipt{Relaxed: s.relaxed}
 	if id == nil {
-		return receipt, s.queue.Put(ctx, m)
+		return proxy.Receipt{Relaxed: s.relaxed}, s.queue.Put(ctx, m)
 	}
 	m.Identity = queue.Identity(*id)
 	kept, err := s.queue.PutOnce(ctx, m)
-	if err != nil || !kept.Repeat {
-		return receipt, err
+	if err != nil {
+		return proxy.Receipt{}, err
 	}
-	if kept.Fate == queue.FateDead || kept.Fate == queue.FateDropped {
-		return receipt, fmt.Errorf("%w: message %s", proxy.ErrDeadLettered, kept.ID)
+	return s.receipt(&kept)
+}
+
+// receipt is what a caller is told of a message with an identity.
+func (s *stock) receipt(kept *queue.Kept) (proxy.Receipt, error) {
+	r := proxy.Receipt{Relaxed: s.relaxed}
+	switch {
+	case !kept.Repeat:
+		return r, nil
+	case kept.Fate == queue.FateDead, kept.Fate == queue.FateDropped:
+		return r, fmt.Errorf("%w: message %s", proxy.ErrDeadLettered, kept.ID)
 	}
-	receipt.Repeat = kept.ID
-	if m.Came != nil {
-		// Its label is in no record: it must be remembered all the same.
-		if err := s.queue.Consume(ctx, m.Came); err != nil {
-			return receipt, fmt.Errorf("%w: %w", queue.ErrUnknown, err)
-		}
-	}
+	r.Repeat = kept.ID
 	if kept.Fate == queue.FateDelivered {
-		if r, err := s.store.Reply(kept.ID); err == nil && !r.Expired(s.now()) {
-			receipt.Reply = keptReply(r)
+		if reply, err := s.store.Reply(kept.ID); err == nil && !reply.Expired(s.now()) {
+			r.Reply = keptReply(reply)
 		}
 	}
-	return receipt, nil
+	return r, nil
 }
 
 // verdicts maps the proxy's words to the queue's.
@@ -435,6 +450,7 @@ var verdicts = map[proxy.Verdict]queue.Verdict{
 	proxy.VerdictRetry:     queue.Retry,
 	proxy.VerdictDead:      queue.Dead,
 	proxy.VerdictAborted:   queue.Aborted,
+	proxy.VerdictBehind:    queue.Behind,
 }
 
 // Deliver implements [queue.Deliverer]. A delivery counts as an exchange, so
@@ -445,9 +461,15 @@ func (p *depot) Deliver(ctx context.Context, d *queue.Delivery) queue.Outcome {
 	defer context.AfterFunc(p.abort, func() { cancel(context.Cause(p.abort)) })()
 	g := p.door.enter()
 	defer g.leave()
+	r := p.handler.Deliver(ctx, storedOf(d), tryOf(d))
+	return outcomeOf(&r)
+}
+
+// storedOf is a message under way as the proxy takes it.
+func storedOf(d *queue.Delivery) *proxy.Stored {
 	m := &proxy.Stored{
 		ID: d.ID, Route: d.Route, Backend: d.Destination, Lane: d.Lane, Operation: d.Operation,
-		Accepted: d.Accepted, Meta: d.Meta, Body: d.Body,
+		Accepted: d.Accepted, Meta: d.Meta, Body: d.Body, Behind: d.Follows,
 	}
 	if d.Blob != nil {
 		m.Blob = d.Blob // no typed nil
@@ -455,7 +477,15 @@ func (p *depot) Deliver(ctx context.Context, d *queue.Delivery) queue.Outcome {
 	if d.Label != nil {
 		m.Label = d.Label // no typed nil
 	}
-	r := p.handler.Deliver(ctx, m, proxy.Try{Attempt: d.Attempt, PossibleDuplicate: d.PossibleDuplicate})
+	return m
+}
+
+func tryOf(d *queue.Delivery) proxy.Try {
+	return proxy.Try{Attempt: d.Attempt, PossibleDuplicate: d.PossibleDuplicate}
+}
+
+// outcomeOf is the end of an attempt as the queue takes it.
+func outcomeOf(r *proxy.DeliveryResult) queue.Outcome {
 	o := queue.Outcome{
 		Verdict: verdicts[r.Verdict], Unhealthy: r.Unhealthy, Denied: r.Denied, Maybe: r.Maybe, Status: r.Status, Reason: r.Reason,
 		RetryAfter: r.RetryAfter, Reply: r.Reply, ReplyType: r.ReplyType,

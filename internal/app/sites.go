@@ -224,26 +224,49 @@ func backendsTo(cfg *config.Config, site string) (names []string) {
 }
 
 // Take implements [relay.Home].
-func (s *sites) Take(ctx context.Context, from relay.Peer, it *relay.Item) relay.Result {
-	stock, err := s.depot.taking()
-	if err != nil {
-		return relay.Result{Outcome: relay.Later, Reason: "the store takes no messages", RetryAfter: 5}
+func (s *sites) Take(ctx context.Context, from relay.Peer, items []*relay.Item) []relay.Result {
+	results := make([]relay.Result, len(items))
+	var exs []*proxy.Exchange
+	var places []int // of exs, in results
+	stock, broken := s.depot.taking()
+	follows := false // the last of exs is one that the item is behind
+	for i, it := range items {
+		behind := it.Behind && i > 0
+		follows = follows && behind
+		if behind && results[i-1].Outcome != "" && results[i-1].Outcome != relay.Duplicate {
+			results[i].Outcome = relay.Behind
+			continue
+		}
+		if broken != nil {
+			results[i] = relay.Result{Outcome: relay.Later, Reason: "the store takes no messages", RetryAfter: 5}
+			continue
+		}
+		before, doubt, err := stock.queue.Seen(ctx, &it.Label)
+		switch {
+		case err != nil:
+			results[i] = relay.Result{Outcome: relay.Later, Reason: "the index of the store is being rebuilt", RetryAfter: 2}
+			continue
+		case before:
+			results[i].Outcome = relay.Duplicate
+			continue
+		}
+		ex, err := exchangeOf(from, it, doubt)
+		if err != nil {
+			results[i] = relay.Result{Outcome: relay.Later, Reason: err.Error()}
+			continue
+		}
+		ex.Arrival.Behind, follows = follows, true
+		exs, places = append(exs, ex), append(places, i)
 	}
-	before, doubt, err := stock.queue.Seen(ctx, &it.Label)
-	switch {
-	case err != nil:
-		return relay.Result{Outcome: relay.Later, Reason: "the index of the store is being rebuilt", RetryAfter: 2}
-	case before:
-		return relay.Result{Outcome: relay.Duplicate}
+	if len(exs) > 0 {
+		g := s.door.enter()
+		defer g.leave()
+		arrived := s.handler.Arrive(ctx, exs)
+		for k, i := range places {
+			results[i] = resultOf(&arrived[k])
+		}
 	}
-	ex, err := exchangeOf(from, it, doubt)
-	if err != nil {
-		return relay.Result{Outcome: relay.Later, Reason: err.Error()}
-	}
-	g := s.door.enter()
-	defer g.leave()
-	a := s.handler.Arrive(ctx, ex)
-	return resultOf(&a)
+	return results
 }
 
 // exchangeOf is an item as the handler takes it.
@@ -276,6 +299,8 @@ func exchangeOf(from relay.Peer, it *relay.Item, doubt bool) (*proxy.Exchange, e
 func resultOf(a *proxy.Arrived) relay.Result {
 	r := relay.Result{Reason: a.Reason, RetryAfter: a.RetryAfter}
 	switch {
+	case a.Behind:
+		return relay.Result{Outcome: relay.Behind}
 	case a.NoRoute:
 		r.Outcome = relay.Denied
 	case a.Before:
@@ -303,41 +328,76 @@ type siteNode struct {
 	node config.NodeURL
 }
 
-var _ proxy.Node = (*siteNode)(nil)
+var _ proxy.BatchNode = (*siteNode)(nil)
 
-// inlineSite is the largest body that is handed to a link in memory.
+// inlineSite is the largest body that is handed to a link in memory where it goes alone.
 const inlineSite = 1 << 20
 
 // Send implements [proxy.Node]. Under its label a message can be sent again whatever
 // has become of it, so that no try that failed may have been processed.
 func (n *siteNode) Send(ctx context.Context, req *proxy.Request) (*proxy.Response, error) {
-	label, _ := req.Label.(*queue.Label)
-	if label == nil {
-		return nil, &proxy.SendError{Class: proxy.NotSent, Permanent: true, Err: errors.New("only stored messages go over a link")}
-	}
-	it, err := n.item(req, label)
-	if err != nil {
-		return nil, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
-	}
-	r, err := n.hub.Send(ctx, n.node.Site, it)
-	switch {
-	case errors.Is(err, relay.ErrDown), err != nil && ctx.Err() != nil:
-		return nil, &proxy.SendError{Class: proxy.NotSent, Err: err}
-	case err != nil:
-		return nil, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
-	}
-	switch r.Outcome {
-	case relay.Stored, relay.Duplicate:
-		return &proxy.Response{Status: http.StatusAccepted}, nil
-	case relay.Refused:
-		return nil, &proxy.SendError{Class: proxy.NotSent, Permanent: true, Err: errors.New("site " + n.node.Site + " refuses it: " + r.Reason)}
-	case relay.Denied:
-		return n.answer(http.StatusForbidden, r), nil
-	}
-	return n.answer(http.StatusServiceUnavailable, r), nil
+	sent := n.sendAll(ctx, []*proxy.Request{req}, inlineSite)
+	return sent[0].Response, sent[0].Err
 }
 
-func (n *siteNode) answer(status int, r relay.Result) *proxy.Response {
+// SendAll implements [proxy.BatchNode].
+func (n *siteNode) SendAll(ctx context.Context, reqs []*proxy.Request) []proxy.Sent {
+	return n.sendAll(ctx, reqs, 1<<62)
+}
+
+// sendAll sends those that have no more octets than inline from memory.
+func (n *siteNode) sendAll(ctx context.Context, reqs []*proxy.Request, inline int64) []proxy.Sent {
+	sent := make([]proxy.Sent, len(reqs))
+	var items []*relay.Item
+	var places []int // of items, in sent
+	for i, req := range reqs {
+		if req.Follows && i > 0 && sent[i-1].Err != nil {
+			sent[i].Err = proxy.ErrBehind
+			continue
+		}
+		it, err := n.item(req, inline)
+		if err != nil {
+			sent[i].Err = err
+			continue
+		}
+		it.Behind = req.Follows && i > 0
+		items, places = append(items, it), append(places, i)
+	}
+	if len(items) == 0 {
+		return sent
+	}
+	results, err := n.hub.SendAll(ctx, n.node.Site, items)
+	for k, i := range places {
+		sent[i] = n.outcome(ctx, &results[k], err)
+		if req := reqs[i]; results[k].Outcome == "" && req.Follows && i > 0 {
+			sent[i] = proxy.Sent{Err: proxy.ErrBehind} // the one before it tells of the link
+		}
+	}
+	return sent
+}
+
+// outcome is a result as the proxy takes it; err is why there is none.
+func (n *siteNode) outcome(ctx context.Context, r *relay.Result, err error) proxy.Sent {
+	notSent := func(e proxy.SendError) proxy.Sent {
+		e.Class = proxy.NotSent
+		return proxy.Sent{Err: &e}
+	}
+	switch r.Outcome {
+	case "":
+		return notSent(proxy.SendError{Err: err, Source: !errors.Is(err, relay.ErrDown) && ctx.Err() == nil})
+	case relay.Behind:
+		return proxy.Sent{Err: proxy.ErrBehind}
+	case relay.Stored, relay.Duplicate:
+		return proxy.Sent{Response: &proxy.Response{Status: http.StatusAccepted}}
+	case relay.Refused:
+		return notSent(proxy.SendError{Permanent: true, Err: errors.New("site " + n.node.Site + " refuses it: " + r.Reason)})
+	case relay.Denied:
+		return proxy.Sent{Response: n.answer(http.StatusForbidden, r)}
+	}
+	return proxy.Sent{Response: n.answer(http.StatusServiceUnavailable, r)}
+}
+
+func (n *siteNode) answer(status int, r *relay.Result) *proxy.Response {
 	h := field.List{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}
 	if r.RetryAfter > 0 {
 		h.Add("Retry-After", strconv.Itoa(r.RetryAfter))
@@ -346,8 +406,12 @@ func (n *siteNode) answer(status int, r relay.Result) *proxy.Response {
 	return &proxy.Response{Status: status, Header: h, Body: io.NopCloser(bytes.NewReader([]byte(text))), Length: int64(len(text)), Reason: text}
 }
 
-// item is a request as a link takes it.
-func (n *siteNode) item(req *proxy.Request, label *queue.Label) (*relay.Item, error) {
+// item is a request as a link takes it. The error is a *proxy.SendError.
+func (n *siteNode) item(req *proxy.Request, inline int64) (*relay.Item, error) {
+	label, _ := req.Label.(*queue.Label)
+	if label == nil {
+		return nil, &proxy.SendError{Class: proxy.NotSent, Permanent: true, Err: errors.New("only stored messages go over a link")}
+	}
 	it := &relay.Item{
 		Label: *label, ID: req.ID, Route: n.node.Route, Tail: req.Rest, Query: req.Query, HasQuery: req.HasQuery, Host: req.Host,
 		SOAP: req.Version.String(), Action: req.Action, Accepted: req.Accepted, Doubt: req.Doubt, Trace: req.Sites, Size: req.Length,
@@ -359,24 +423,41 @@ func (n *siteNode) item(req *proxy.Request, label *queue.Label) (*relay.Item, er
 		it.Fields = append(it.Fields, [2]string{f.Name, f.Value})
 	}
 	slices.SortStableFunc(it.Fields, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
-	if req.Length < 0 || req.Length > inlineSite {
+	switch {
+	case req.Data != nil && req.Length == int64(len(req.Data)):
+		it.Body = req.Data
+		return it, nil
+	case req.Length > inline, req.Length < 0 && inline == inlineSite:
 		it.Open = req.Body
 		return it, nil
 	}
+	var err error
+	if it.Body, err = readBody(req); err != nil {
+		return nil, &proxy.SendError{Class: proxy.NotSent, Source: true, Err: err}
+	}
+	it.Size = int64(len(it.Body))
+	return it, nil
+}
+
+// readBody reads a body that fits in memory.
+func readBody(req *proxy.Request) ([]byte, error) {
 	r, err := req.Body()
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	it.Body = make([]byte, req.Length)
-	if _, err := io.ReadFull(r, it.Body); err != nil {
+	if req.Length < 0 {
+		return io.ReadAll(r)
+	}
+	b := make([]byte, req.Length)
+	if _, err := io.ReadFull(r, b); err != nil {
 		return nil, err
 	}
 	var one [1]byte
 	if _, err := r.Read(one[:]); err != io.EOF { // the checksum of a body comes with its end
 		return nil, errors.Join(errors.New("a body is longer than it was said to be"), err)
 	}
-	return it, nil
+	return b, nil
 }
 
 // Probe implements [proxy.Node].

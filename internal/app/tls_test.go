@@ -29,7 +29,7 @@ import (
 
 // authority signs certificates into a folder.
 type authority struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -37,7 +37,7 @@ type authority struct {
 }
 
 // newAuthority makes one whose own certificate is in the file ca.pem.
-func newAuthority(t *testing.T) *authority {
+func newAuthority(t testing.TB) *authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

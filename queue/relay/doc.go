@@ -3,13 +3,13 @@
 //
 // It owns the protocol between two gateways, the batches of a link and what a site
 // does with a batch that comes. It does not own the messages: on this side the
-// queue gives it one at a time, in the order of their keys, and tries again what
+// queue gives them in batches, in the order of their keys, and tries again what
 // was not answered; on the far side a [Home] takes each and makes it durable. So a
 // link has no store of its own, and nothing to lose.
 //
-//	queue ──→ Hub.Send ──→ batch ──HTTP/2, TLS with certificates of both──→ Hub.Serve ──→ Home.Take ──→ queue
+//	queue ──→ Hub.SendAll ──→ batch ──HTTP/2, TLS with certificates of both──→ Hub.Serve ──→ Home.Take ──→ queue
 //	            ↑                                                                             │
-//	            └──────────── stored | duplicate | refused | later | denied, per item ←───────┘
+//	            └─────── stored | duplicate | refused | later | denied | behind, per item ←───┘
 //
 // # Exactly once
 //
@@ -24,8 +24,11 @@
 //
 // # Order
 //
-// The queue has one message of each key under way, so no batch and no two batches
-// at a time have two of them.
+// A batch has several messages of one key, one [Item] behind the other: the far side
+// stores them in that order, each only if the one before it is stored, or was before, and
+// answers behind for the rest. The queue has one batch with a key under way, so no two
+// batches at a time have it. A batch that comes once more, or late, changes nothing: of
+// each key it has the beginning of what was to come, under the same labels.
 //
 // # Protocol
 //

@@ -35,7 +35,11 @@ const (
 	Refused   Outcome = "refused"   // no retry can mend it
 	Later     Outcome = "later"     // there is no room for it now
 	Denied    Outcome = "denied"    // this site may not send to its route, or there is none
+	Behind    Outcome = "behind"    // it was not looked at, since the one before it was not taken
 )
+
+// taken reports whether the far side has the item, so that what is behind it may come.
+func (o Outcome) taken() bool { return o == Stored || o == Duplicate }
 
 // Result is the answer to an item.
 type Result struct {
@@ -64,9 +68,11 @@ type Peer struct {
 type Home interface {
 	// Store is the id of the store, "" while there is none.
 	Store() string
-	// Take returns once an item is durable, or with the reason why it is not. It has
-	// read the body by then, or never will.
-	Take(ctx context.Context, from Peer, it *Item) Result
+	// Take returns once items are durable, or with the reason why they are not, a result
+	// for each. It has read the bodies by then, or never will. One that is Behind the one
+	// before it is stored after that, and only if that is, or was before. An item with a
+	// body that is not in memory comes alone.
+	Take(ctx context.Context, from Peer, items []*Item) []Result
 	// Marks are how far the labels of a link of this site have come.
 	Marks(link string) []queue.Mark
 	// SeenMarks are what is known of the labels of an origin; whole says that this is
@@ -246,16 +252,47 @@ func (h *Hub) Run(ctx context.Context) error {
 // Send takes an item to a site and returns the answer. The error is, or wraps,
 // ErrDown, or that of ctx, or what keeps the body from being read.
 func (h *Hub) Send(ctx context.Context, site string, it *Item) (Result, error) {
+	results, err := h.SendAll(ctx, site, []*Item{it})
+	if results[0].Outcome != "" {
+		err = nil
+	}
+	return results[0], err
+}
+
+// SendAll is Send for items that go together, at most 1,024: those that are Behind others
+// in one batch with them. One without an Outcome was not answered, and the error says why.
+// The body of an item must be in memory, unless it is alone.
+func (h *Hub) SendAll(ctx context.Context, site string, items []*Item) ([]Result, error) {
+	results := make([]Result, len(items))
 	l := h.line(site)
 	if l == nil {
-		return Result{}, fmt.Errorf("%w: there is no link to site %s", ErrDown, site)
+		return results, fmt.Errorf("%w: there is no link to site %s", ErrDown, site)
 	}
-	if slices.Contains(it.Trace, site) {
-		return Result{Outcome: Refused, Reason: "loop: it has passed site " + site + " before"}, nil
+	own := h.Site()
+	out := make([]*Item, 0, len(items))
+	var places []int // of out, in results
+	for i, it := range items {
+		switch behind := it.Behind && i > 0; {
+		case behind && results[i-1].Outcome != "":
+			results[i].Outcome = Behind
+			continue
+		case slices.Contains(it.Trace, site):
+			results[i] = Result{Outcome: Refused, Reason: "loop: it has passed site " + site + " before"}
+			continue
+		}
+		mine := *it
+		mine.Behind = it.Behind && i > 0
+		mine.Trace = append(slices.Clone(it.Trace), own)
+		out, places = append(out, &mine), append(places, i)
 	}
-	own := *it
-	own.Trace = append(slices.Clone(it.Trace), h.Site())
-	return l.send(ctx, &own)
+	if len(out) == 0 {
+		return results, nil
+	}
+	answers, err := l.send(ctx, out)
+	for k, i := range places {
+		results[i] = answers[k]
+	}
+	return results, err
 }
 
 // Probe asks whether a site can be reached, and exchanges marks with it.

@@ -40,7 +40,7 @@ var ErrBatch = errors.New("relay: not a batch")
 // with texts as a length and octets, numbers as varints (encoding/binary), LENGTH
 // the octets of HEAD, and CRC the CRC-32C of HEAD and BODY in four octets, the
 // highest first. HEAD has, in this order: the size of BODY, flags (1 possible
-// duplicate, 2 a reply is wanted, 4 it is a reply), epoch, class, number, the link of
+// duplicate, 2 a reply is wanted, 4 it is a reply, 8 it is behind), epoch, class, number, the link of
 // the label, id, route, path behind that of the route, query, whether there is a
 // query, host, version of SOAP, action, time of acceptance in nanoseconds since 1970,
 // the sites it has passed and the fields, each with their count before them.
@@ -65,6 +65,10 @@ type Item struct {
 	// one, to the message with this id.
 	WantsReply, Reply bool
 
+	// Behind says that it must not be stored unless the one before it in the batch is, or
+	// was before: they are of one key.
+	Behind bool
+
 	// Trace are the sites it has passed, the sender last.
 	Trace []string
 
@@ -87,7 +91,7 @@ func appendText(b []byte, s string) []byte {
 
 func (it *Item) appendHead(b []byte) []byte {
 	flags := uint64(0)
-	for i, on := range [...]bool{it.Doubt, it.WantsReply, it.Reply} {
+	for i, on := range [...]bool{it.Doubt, it.WantsReply, it.Reply, it.Behind} {
 		if on {
 			flags |= 1 << i
 		}
@@ -248,10 +252,10 @@ func (b *batchReader) next() (*Item, error) {
 	case err != nil:
 		return nil, cutOff(err)
 	case more == 0:
-		if _, err := b.r.ReadByte(); err != io.EOF {
-			return nil, fmt.Errorf("%w: something follows it", ErrBatch)
+		if _, err := b.r.ReadByte(); err != nil {
+			return nil, err // io.EOF, as it should be, or what it broke off by
 		}
-		return nil, io.EOF
+		return nil, fmt.Errorf("%w: something follows it", ErrBatch)
 	case more != 1:
 		return nil, fmt.Errorf("%w: mark %d", ErrBatch, more)
 	}
@@ -272,6 +276,9 @@ func (b *batchReader) next() (*Item, error) {
 	it, err := parseHead(text)
 	if err != nil {
 		return nil, err
+	}
+	if it.Behind && b.items == 1 {
+		return nil, fmt.Errorf("%w: its first item is behind another", ErrBatch)
 	}
 	if err := b.body(it, crc32.Checksum(text, castagnoli)); err != nil {
 		return nil, err
@@ -391,7 +398,7 @@ func parseHead(b []byte) (*Item, error) {
 	size := h.number()
 	flags := h.number()
 	it := &Item{Size: int64(size)}
-	it.Doubt, it.WantsReply, it.Reply = flags&1 != 0, flags&2 != 0, flags&4 != 0
+	it.Doubt, it.WantsReply, it.Reply, it.Behind = flags&1 != 0, flags&2 != 0, flags&4 != 0, flags&8 != 0
 	it.Label.Epoch = h.number()
 	class := h.number()
 	it.Label.Class, it.Label.N = uint8(class), h.number()
@@ -409,7 +416,7 @@ func parseHead(b []byte) (*Item, error) {
 	for range h.count(maxFields) {
 		it.Fields = append(it.Fields, [2]string{h.text(), h.text()})
 	}
-	if h.bad || len(h.b) > 0 || size > 1<<50 || class > 255 || flags > 7 {
+	if h.bad || len(h.b) > 0 || size > 1<<50 || class > 255 || flags > 15 {
 		return nil, fmt.Errorf("%w: the head of an item cannot be read", ErrBatch)
 	}
 	if err := it.validate(); err != nil {

@@ -18,7 +18,7 @@ const (
 	// there is enough for it (earlyItems, or octets as many as a quarter of a batch):
 	// a few large ones are cheaper, on both disks.
 	maxBatches = 4
-	earlyItems = 128
+	earlyItems = 64
 	// gathering is how long a batch that is not full waits for those that are given at
 	// the same time: far less than a link takes, and each batch costs a sync there.
 	gathering = time.Millisecond
@@ -36,6 +36,7 @@ type line struct {
 
 	mu      sync.Mutex
 	waiting []*pending
+	items   int    // of waiting
 	octets  int64  // of waiting
 	active  int    // batches under way
 	greeted bool   // marks were exchanged since the last failure
@@ -50,19 +51,54 @@ type line struct {
 	stats     stats
 }
 
-// pending is an item with somebody who waits for its answer.
+// pending is items that go together, with somebody who waits for their answers.
 type pending struct {
-	item   *Item
-	cancel context.CancelCauseFunc // of the request that it is in, if it is alone there; guarded by line.mu
-	taken  bool                    // by a batch; guarded by line.mu
+	items  []*Item
+	octets int64
+	cancel context.CancelCauseFunc // of the request that they are in, if they are alone there; guarded by line.mu
 	done   chan struct{}           // closed once res and err are set
-	res    Result
+	res    []Result                // one for each; without an Outcome where err says why
 	err    error
 }
 
-func (p *pending) answer(r Result, err error) {
-	p.res, p.err = r, err
+func newPending(items []*Item) *pending {
+	p := &pending{items: items, done: make(chan struct{})}
+	for _, it := range items {
+		p.octets += it.Size
+	}
+	return p
+}
+
+// large reports whether it is one item whose body is read while it is sent.
+func (p *pending) large() bool { return p.items[0].Open != nil }
+
+func (p *pending) answer(rs []Result, err error) {
+	if rs == nil {
+		rs = make([]Result, len(p.items))
+	}
+	p.res, p.err = rs, err
 	close(p.done)
+}
+
+// answers gives everybody their part of the results of a batch.
+func answers(batch []*pending, results []Result, err error) {
+	for _, p := range batch {
+		n := len(p.items)
+		p.answer(results[:n:n], err)
+		results = results[n:]
+	}
+}
+
+// itemsOf are the items of a batch in their order.
+func itemsOf(batch []*pending) []*Item {
+	if len(batch) == 1 {
+		return batch[0].items
+	}
+	var all []*Item
+	for _, p := range batch {
+		all = append(all, p.items...)
+	}
+	return all
 }
 
 func newLine(h *Hub, cfg Link) *line {
@@ -83,14 +119,14 @@ func (l *line) close(err error) {
 		l.quiet.Stop()
 	}
 	waiting := l.waiting
-	l.waiting, l.octets = nil, 0
+	l.waiting, l.items, l.octets = nil, 0, 0
 	if l.fetched != nil {
-		waiting = append(waiting, l.fetched.items...)
+		waiting = append(waiting, l.fetched.batch...)
 		l.fetched = nil
 	}
 	l.mu.Unlock()
 	for _, p := range waiting {
-		p.answer(Result{}, err)
+		p.answer(nil, err)
 	}
 	l.cancel(err)
 	if l.client != nil {
@@ -98,20 +134,20 @@ func (l *line) close(err error) {
 	}
 }
 
-// send hands an item over and waits for its answer.
-func (l *line) send(ctx context.Context, it *Item) (Result, error) {
-	p := &pending{item: it, done: make(chan struct{})}
+// send hands items over and waits for their answers.
+func (l *line) send(ctx context.Context, items []*Item) ([]Result, error) {
+	p := newPending(items)
+	none := make([]Result, len(items))
 	l.mu.Lock()
 	if l.closed == nil && l.client == nil && !l.polled(time.Now()) {
 		l.mu.Unlock()
-		return Result{}, l.silent()
+		return none, l.silent()
 	}
 	if l.closed != nil {
 		defer l.mu.Unlock()
-		return Result{}, l.closed
+		return none, l.closed
 	}
-	l.waiting = append(l.waiting, p)
-	l.octets += it.Size
+	l.enlist(p)
 	l.begin()
 	l.mu.Unlock()
 	select {
@@ -122,16 +158,16 @@ func (l *line) send(ctx context.Context, it *Item) (Result, error) {
 	l.mu.Lock()
 	if i := slices.Index(l.waiting, p); i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
-		l.octets -= it.Size
+		l.delist(p)
 		l.mu.Unlock()
-		return Result{}, context.Cause(ctx)
+		return none, context.Cause(ctx)
 	}
 	cancel := p.cancel
 	l.mu.Unlock()
 	if cancel != nil {
 		cancel(context.Cause(ctx))
 	}
-	if it.Open != nil { // whose body belongs to whoever sends it
+	if p.large() { // whose body belongs to whoever sends it
 		<-p.done
 		return p.res, p.err
 	}
@@ -139,8 +175,21 @@ func (l *line) send(ctx context.Context, it *Item) (Result, error) {
 	case <-p.done:
 		return p.res, p.err
 	default:
-		return Result{}, context.Cause(ctx)
+		return none, context.Cause(ctx)
 	}
+}
+
+// enlist makes items wait, before what comes later. mu is held.
+func (l *line) enlist(p *pending) {
+	l.waiting = append(l.waiting, p)
+	l.items += len(p.items)
+	l.octets += p.octets
+}
+
+// delist counts items out that do not wait any more. mu is held.
+func (l *line) delist(p *pending) {
+	l.items -= len(p.items)
+	l.octets -= p.octets
 }
 
 // begin starts batches of what waits. mu is held.
@@ -153,13 +202,13 @@ func (l *line) begin() {
 		return
 	}
 	for len(l.waiting) > 0 && l.closed == nil && l.active < maxBatches {
-		if l.active > 0 && len(l.waiting) < earlyItems && l.octets < batchOctets/4 {
+		if l.active > 0 && l.items < earlyItems && l.octets < batchOctets/4 {
 			return
 		}
 		l.active++
 		// The hub waits for it; a line that is not closed has a hub that is not.
 		l.hub.wg.Go(l.push)
-		if len(l.waiting) < batchItems {
+		if l.items < batchItems && l.octets < batchOctets {
 			return
 		}
 	}
@@ -168,7 +217,7 @@ func (l *line) begin() {
 // gather takes a batch, once those that are given at this moment are there.
 func (l *line) gather() []*pending {
 	l.mu.Lock()
-	full := len(l.waiting) >= batchItems || l.octets >= batchOctets
+	full := l.items >= batchItems || l.octets >= batchOctets
 	l.mu.Unlock()
 	if !full {
 		pause := time.NewTimer(gathering)
@@ -183,17 +232,19 @@ func (l *line) gather() []*pending {
 	return l.take()
 }
 
-// take takes what one batch may have. An item with a large body goes alone. mu is held.
+// take takes what one batch may have: what goes together is not parted, and an item with
+// a large body goes alone. mu is held.
 func (l *line) take() []*pending {
-	n, octets := 0, int64(0)
-	for n < len(l.waiting) && n < batchItems {
-		it := l.waiting[n].item
-		if n > 0 && (it.Open != nil || octets+it.Size > batchOctets) {
+	n, items, octets := 0, 0, int64(0)
+	for n < len(l.waiting) {
+		p := l.waiting[n]
+		if n > 0 && (p.large() || items+len(p.items) > batchItems || octets+p.octets > batchOctets) {
 			break
 		}
-		octets += it.Size
+		items += len(p.items)
+		octets += p.octets
 		n++
-		if it.Open != nil {
+		if p.large() {
 			break
 		}
 	}
@@ -201,10 +252,8 @@ func (l *line) take() []*pending {
 	rest := copy(l.waiting, l.waiting[n:])
 	clear(l.waiting[rest:])
 	l.waiting = l.waiting[:rest]
+	l.items -= items
 	l.octets -= octets
-	for _, p := range batch {
-		p.taken = true
-	}
 	return batch
 }
 
@@ -229,7 +278,7 @@ func (l *line) push() {
 	}
 	if l.isUp() {
 		if err := l.hub.gate.enter(ctx, l.cfg.Priority); err != nil {
-			l.fail(batch, err)
+			answers(batch, make([]Result, len(itemsOf(batch))), fmt.Errorf("%w: %w", ErrDown, err))
 			return
 		}
 		defer l.hub.gate.leave(l.cfg.Priority)
@@ -237,64 +286,74 @@ func (l *line) push() {
 	l.deliver(ctx, batch)
 }
 
-// deliver makes the exchange for a batch. One that the far side cannot take as a
-// whole is taken apart, so that one item does not hold the others up.
+// deliver makes the exchange for a batch and gives everybody the answers.
 func (l *line) deliver(ctx context.Context, batch []*pending) {
-	err := l.greet(ctx)
-	var results []Result
+	items := itemsOf(batch)
+	results, err := l.exchangeAll(ctx, items)
+	l.mu.Lock()
 	if err == nil {
-		results, err = l.exchange(ctx, batch)
+		l.stats.worked(time.Now())
+	} else {
+		l.greeted = false
+		if l.ctx.Err() == nil {
+			l.failed(err)
+		}
 	}
+	for i, r := range results {
+		if r.Outcome != "" {
+			l.stats.sent(r.Outcome)
+			l.confirmed.note(&items[i].Label, r.Outcome)
+		}
+	}
+	l.mu.Unlock()
+	var source errSource
+	switch {
+	case err == nil:
+	case errors.As(err, &source):
+		err = source.error
+	default:
+		err = fmt.Errorf("%w: %w", ErrDown, err)
+	}
+	answers(batch, results, err)
+}
+
+// exchangeAll returns a result for each item, without an Outcome for those that were not
+// answered, as the error says. A batch that the far side cannot take as a whole is taken
+// apart, so that one item does not hold the others up.
+func (l *line) exchangeAll(ctx context.Context, items []*Item) ([]Result, error) {
+	none := make([]Result, len(items))
+	if err := l.greet(ctx); err != nil {
+		return none, err
+	}
+	results, err := l.exchange(ctx, items)
 	if errors.Is(err, errAnew) {
 		if err = l.greet(ctx); err == nil {
-			results, err = l.exchange(ctx, batch)
+			results, err = l.exchange(ctx, items)
 		}
 	}
 	refused, isRefused := errors.AsType[*refusedError](err)
 	switch {
 	case err == nil:
-		l.settle(batch, results)
-	case isRefused && len(batch) == 1:
-		l.settle(batch, []Result{{Outcome: Refused, Reason: refused.reason}})
-	case isRefused:
-		for _, p := range batch {
-			l.deliver(ctx, []*pending{p})
-		}
-	default:
-		l.fail(batch, err)
+		return results, nil
+	case isRefused && len(items) == 1:
+		return []Result{{Outcome: Refused, Reason: refused.reason}}, nil
+	case !isRefused:
+		return none, err
 	}
-}
-
-// settle gives the items of a batch their answers.
-func (l *line) settle(batch []*pending, results []Result) {
-	l.mu.Lock()
-	l.stats.worked(time.Now())
-	for i, r := range results {
-		l.stats.sent(r.Outcome)
-		l.confirmed.note(&batch[i].item.Label, r.Outcome)
-	}
-	l.mu.Unlock()
-	for i, p := range batch {
-		p.answer(results[i], nil)
-	}
-}
-
-// fail tells everybody that no answer has come.
-func (l *line) fail(batch []*pending, err error) {
-	l.mu.Lock()
-	l.greeted = false
-	if l.ctx.Err() == nil {
-		l.failed(err)
-	}
-	l.mu.Unlock()
-	var source errSource
-	for _, p := range batch {
-		if errors.As(err, &source) {
-			p.answer(Result{}, source.error)
+	for i, it := range items {
+		if it.Behind && i > 0 && !none[i-1].Outcome.taken() {
+			none[i].Outcome = Behind
 			continue
 		}
-		p.answer(Result{}, fmt.Errorf("%w: %w", ErrDown, err))
+		alone := *it
+		alone.Behind = false
+		one, err := l.exchangeAll(ctx, []*Item{&alone})
+		if err != nil {
+			return none, err
+		}
+		none[i] = one[0]
 	}
+	return none, nil
 }
 
 // failed notes why an exchange did not work. mu is held.
@@ -401,7 +460,7 @@ func (l *line) state() LinkState {
 		Name: l.cfg.Name, Direction: Push, Pull: l.cfg.Pull, Up: s.up, Since: s.since, LastError: s.why, LastSeen: s.last, LastHeard: s.heard, RTT: s.rtt,
 		Sent: s.sentBy[Stored], Duplicates: s.sentBy[Duplicate], Refused: s.sentBy[Refused],
 		Received: s.gotBy[Stored], ReceivedDuplicates: s.gotBy[Duplicate], ReceivedRefused: s.gotBy[Refused],
-		BytesOut: s.out, BytesIn: s.in, Lost: s.lost, LostAt: s.lostAt, Rate: s.perSecond(now.Unix()), InFlight: len(l.waiting) + s.underway,
+		BytesOut: s.out, BytesIn: s.in, Lost: s.lost, LostAt: s.lostAt, Rate: s.perSecond(now.Unix()), InFlight: l.items + s.underway,
 	}
 	if l.client == nil {
 		out.Direction, out.Up = Pulled, l.polled(now)

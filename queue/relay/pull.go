@@ -19,7 +19,8 @@ const tokenField = "Gateway-Batch"
 // fetched is a batch that the other site has fetched and not answered yet.
 type fetched struct {
 	token string
-	items []*pending
+	batch []*pending
+	items []*Item // of batch
 }
 
 // pullBody is what a site sends that fetches: the results of its last batch.
@@ -147,14 +148,15 @@ func (l *line) answered(token string, results []Result) {
 	l.watch()
 	f := l.fetched
 	l.fetched = nil
-	good := f != nil && f.token == token && len(results) == len(f.items)
+	good := f != nil && f.token == token && check(f.items, results) == nil
 	if f != nil {
 		l.stats.underway -= len(f.items)
 	}
 	if f != nil && !good {
-		l.waiting = append(f.items, l.waiting...)
-		for _, p := range f.items {
-			l.octets += p.item.Size
+		l.waiting = append(f.batch, l.waiting...)
+		for _, p := range f.batch {
+			l.items += len(p.items)
+			l.octets += p.octets
 		}
 	}
 	for _, r := range results {
@@ -164,9 +166,7 @@ func (l *line) answered(token string, results []Result) {
 	}
 	l.mu.Unlock()
 	if good {
-		for i, p := range f.items {
-			p.answer(results[i], nil)
-		}
+		answers(f.batch, results, nil)
 	}
 }
 
@@ -182,9 +182,9 @@ func (l *line) watch() {
 	l.quiet = time.AfterFunc(l.hub.opt.Quiet, func() {
 		l.mu.Lock()
 		waiting := l.waiting
-		l.waiting, l.octets = nil, 0
+		l.waiting, l.items, l.octets = nil, 0, 0
 		if l.fetched != nil {
-			waiting = append(waiting, l.fetched.items...)
+			waiting = append(waiting, l.fetched.batch...)
 			l.stats.underway -= len(l.fetched.items)
 			l.fetched = nil
 		}
@@ -194,7 +194,7 @@ func (l *line) watch() {
 		}
 		l.mu.Unlock()
 		for _, p := range waiting {
-			p.answer(Result{}, err)
+			p.answer(nil, err)
 		}
 	})
 }
@@ -220,8 +220,9 @@ func (l *line) await(ctx context.Context) ([]*pending, string) {
 		}
 		if len(l.waiting) > 0 {
 			batch := l.take()
-			l.fetched = &fetched{rand.Text(), batch}
-			l.stats.underway += len(batch)
+			items := itemsOf(batch)
+			l.fetched = &fetched{rand.Text(), batch, items}
+			l.stats.underway += len(items)
 			token := l.fetched.token
 			l.mu.Unlock()
 			return batch, token
@@ -239,10 +240,7 @@ func (l *line) await(ctx context.Context) ([]*pending, string) {
 
 // give is the answer that has a batch.
 func (l *line) give(batch []*pending, token string) *Response {
-	items := make([]*Item, len(batch))
-	for i, p := range batch {
-		items[i] = p.item
-	}
+	items := itemsOf(batch)
 	coding := "zstd"
 	if items[0].Open != nil {
 		coding = "" // what has begun cannot be begun again, should it be too dense
@@ -278,8 +276,8 @@ func (l *line) abandon(token string, err error) {
 	l.fetched = nil
 	l.stats.underway -= len(f.items)
 	l.mu.Unlock()
-	for _, p := range f.items {
-		p.answer(Result{}, err)
+	for _, p := range f.batch {
+		p.answer(nil, err)
 	}
 }
 

@@ -84,16 +84,14 @@ type answerBody struct {
 }
 
 // exchange sends a batch and returns a result for each item.
-func (l *line) exchange(ctx context.Context, batch []*pending) ([]Result, error) {
+func (l *line) exchange(ctx context.Context, items []*Item) ([]Result, error) {
 	from := head{l.hub.Site(), l.hub.opt.Home.Store()}
-	items := make([]*Item, len(batch))
 	size := int64(0)
-	for i, p := range batch {
-		items[i] = p.item
-		size += p.item.Size
+	for _, it := range items {
+		size += it.Size
 	}
-	l.underway(len(batch))
-	defer l.underway(-len(batch))
+	l.underway(len(items))
+	defer l.underway(-len(items))
 	run := l.greetedRun()
 	resp, err := l.postBatch(ctx, from, items, size, "zstd")
 	if errors.Is(err, errDense) {
@@ -106,19 +104,19 @@ func (l *line) exchange(ctx context.Context, batch []*pending) ([]Result, error)
 	if err := l.read(ctx, resp, &a); err != nil {
 		var status *statusError
 		if errors.As(err, &status) && (status.code == http.StatusTooManyRequests || status.code == http.StatusServiceUnavailable) {
-			return same(len(batch), Result{Outcome: Later, Reason: status.Error(), RetryAfter: status.retry}), nil
+			return same(items, Result{Outcome: Later, Reason: status.Error(), RetryAfter: status.retry}), nil
 		}
 		if errors.As(err, &status) && status.code == http.StatusPreconditionFailed {
 			l.ungreet(run)
 			return nil, fmt.Errorf("%w: %w", errAnew, err)
 		}
 		if errors.As(err, &status) && (status.code == http.StatusUnauthorized || status.code == http.StatusForbidden) {
-			return same(len(batch), Result{Outcome: Denied, Reason: status.Error()}), nil
+			return same(items, Result{Outcome: Denied, Reason: status.Error()}), nil
 		}
 		return nil, err
 	}
-	if len(a.Results) != len(batch) {
-		return nil, fmt.Errorf("relay: %d results for %d items", len(a.Results), len(batch))
+	if err := check(items, a.Results); err != nil {
+		return nil, err
 	}
 	return a.Results, nil
 }
@@ -141,12 +139,35 @@ func (l *line) postBatch(ctx context.Context, from head, items []*Item, size int
 	return resp, err
 }
 
-func same(n int, r Result) []Result {
-	rs := make([]Result, n)
-	for i := range rs {
-		rs[i] = r
+// same is the result of all items of a batch that was not taken.
+func same(items []*Item, r Result) []Result {
+	rs := make([]Result, len(items))
+	for i, it := range items {
+		if rs[i] = r; it.Behind && i > 0 {
+			rs[i] = Result{Outcome: Behind}
+		}
 	}
 	return rs
+}
+
+// check looks whether results can be those of a batch: one that is not can be no answer
+// to anything.
+func check(items []*Item, rs []Result) error {
+	if len(rs) != len(items) {
+		return fmt.Errorf("relay: %d results for %d items", len(rs), len(items))
+	}
+	for i, r := range rs {
+		switch r.Outcome {
+		case Stored, Duplicate:
+			if items[i].Behind && i > 0 && !rs[i-1].Outcome.taken() {
+				return fmt.Errorf("relay: an item is %s, and the one before it is %.20q", r.Outcome, rs[i-1].Outcome)
+			}
+		case Refused, Later, Denied, Behind:
+		default:
+			return fmt.Errorf("relay: %.20q is no outcome", r.Outcome)
+		}
+	}
+	return nil
 }
 
 func (l *line) underway(n int) {

@@ -60,13 +60,13 @@ func TestLostAnswers(t *testing.T) {
 				plant, hq, w := pair(t)
 				w.lossy = rand.New(rand.NewPCG(3, 4))
 				const n = 1500
-				for i := range 10 {
-					fill(t, plant, i*n/10, n/10, 30)
+				for i := range 50 { // a batch or two each
+					fill(t, plant, i*n/50, n/50, 30)
 					time.Sleep(20 * time.Second)
-					if kills && i%3 == 1 {
+					if kills && i%15 == 5 {
 						hq.restart(t, Options{}, nil, []string{"plant"})
 					}
-					if kills && i%3 == 2 {
+					if kills && i%15 == 10 {
 						plant.restart(t, over(map[string]*wire{"hq": w}), []Link{{Name: "hq", URL: "https://hq"}}, nil)
 					}
 				}

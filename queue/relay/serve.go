@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -181,6 +180,13 @@ func (h *Hub) takeBatch(ctx context.Context, peer Peer, body io.Reader) ([]Resul
 			h.found(f)
 		}
 	}()
+	take := func(items []*Item) {
+		from := len(results)
+		results = h.takeAll(ctx, peer, items, results)
+		for i, it := range items {
+			told.add(peer, it, results[from+i])
+		}
+	}
 	var together []*Item
 	for {
 		it, err := r.next()
@@ -196,19 +202,13 @@ func (h *Hub) takeBatch(ctx context.Context, peer Peer, body io.Reader) ([]Resul
 		}
 		// What is held in memory is taken at once, so that it shares the sync; a large
 		// body is read while it is stored.
-		taken := h.takeAll(ctx, peer, together)
-		for i := range taken {
-			told.add(peer, together[i], taken[i])
-		}
-		results = append(results, taken...)
+		take(together)
 		together = nil
 		if err == io.EOF {
 			h.countTaken(peer.Site, results)
 			return results, nil
 		}
-		one := h.take(ctx, peer, it)
-		told.add(peer, it, one)
-		results = append(results, one)
+		take([]*Item{it})
 	}
 }
 
@@ -231,24 +231,47 @@ func (h *Hub) badBatch(peer Peer, err error) *Response {
 	return refuse(http.StatusServiceUnavailable, "the batch broke off")
 }
 
-// takeAll takes items at once.
-func (h *Hub) takeAll(ctx context.Context, peer Peer, items []*Item) []Result {
-	results := make([]Result, len(items))
-	var wg sync.WaitGroup
-	group := &together{left: len(items), all: make(chan struct{})}
-	for i, it := range items {
-		wg.Go(func() {
-			m := &member{of: group}
-			defer m.arrive()
-			results[i] = h.take(context.WithValue(ctx, memberKey{}, m), peer, it)
-		})
+// takeAll takes items at once, and appends their results to those of the items before
+// them in the batch.
+func (h *Hub) takeAll(ctx context.Context, peer Peer, items []*Item, results []Result) []Result {
+	var allowed []*Item
+	var places []int // of allowed, in results
+	from, behind := len(results), make([]bool, len(items))
+	follows := false // the last of allowed is of the same key
+	for k, it := range items {
+		i := len(results)
+		behind[k] = it.Behind
+		if !it.Behind {
+			follows = false
+		}
+		r := Result{Outcome: Behind}
+		// One that is allowed has no outcome yet.
+		if !it.Behind || results[i-1].Outcome == "" || results[i-1].Outcome.taken() {
+			r = h.admit(peer, it)
+		}
+		results = append(results, r)
+		if r.Outcome == "" {
+			it.Behind, follows = follows, true
+			allowed, places = append(allowed, it), append(places, i)
+		}
 	}
-	wg.Wait()
+	if len(allowed) == 0 {
+		return results
+	}
+	for k, r := range h.opt.Home.Take(ctx, peer, allowed) {
+		r.Reason = oneLine(r.Reason)
+		results[places[k]] = r
+	}
+	for k := range items { // what stands behind one that was not taken comes again with it
+		if i := from + k; behind[k] && !results[i-1].Outcome.taken() {
+			results[i] = Result{Outcome: Behind}
+		}
+	}
 	return results
 }
 
-// take takes one item, if the peer may send it.
-func (h *Hub) take(ctx context.Context, peer Peer, it *Item) Result {
+// admit returns why an item is not for this site to take from the peer; nothing if it is.
+func (h *Hub) admit(peer Peer, it *Item) Result {
 	site := h.Site()
 	last := len(it.Trace) - 1
 	switch {
@@ -264,9 +287,7 @@ func (h *Hub) take(ctx context.Context, peer Peer, it *Item) Result {
 		h.opt.Log.Warn("a site sends to a route that is not for it", "site", peer.Site, "subject", peer.Subject, "route", fmt.Sprintf("%.60q", it.Route))
 		return Result{Outcome: Denied, Reason: "site " + peer.Site + " may not send to route " + it.Route}
 	}
-	r := h.opt.Home.Take(ctx, peer, it)
-	r.Reason = oneLine(r.Reason)
-	return r
+	return Result{}
 }
 
 // countTaken counts what has come from a site.
@@ -311,14 +332,15 @@ func decoded(r io.Reader, coding string) (io.ReadCloser, error) {
 }
 
 type counting struct {
-	r io.Reader
-	n int64
+	r   io.Reader
+	n   int64
+	err error // the last
 }
 
-func (c *counting) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
+func (c *counting) Read(p []byte) (n int, err error) {
+	n, c.err = c.r.Read(p)
 	c.n += int64(n)
-	return n, err
+	return n, c.err
 }
 
 // guarded ends a body that becomes far larger than it was.
@@ -332,6 +354,9 @@ func (g *guarded) Read(p []byte) (int, error) {
 	n, err := g.z.Read(p)
 	if g.out += int64(n); g.out > decodeFree && g.out > decodeRatio*g.in.n {
 		return 0, &bombError{g.in.n, g.out}
+	}
+	if cut := g.in.err; err != nil && cut != nil && cut != io.EOF {
+		return n, cut // it never came, and says nothing of the batch
 	}
 	if err != nil && err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) {
 		err = fmt.Errorf("%w: %w", ErrBatch, err)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"soapway/queue"
@@ -41,8 +42,8 @@ type arrived struct {
 }
 
 var (
-	_ Home            = (*place)(nil)
-	_ queue.Deliverer = (*place)(nil)
+	_ Home                 = (*place)(nil)
+	_ queue.BatchDeliverer = (*place)(nil)
 )
 
 // open starts a site over a store.
@@ -131,23 +132,53 @@ func (p *place) Deliver(ctx context.Context, d *queue.Delivery) queue.Outcome {
 		p.got = append(p.got, arrived{body, d.Lane, d.PossibleDuplicate, time.Now()})
 		return queue.Outcome{}
 	}
-	it := &Item{Label: *d.Label, ID: d.ID, Route: "orders", SOAP: "1.1", Accepted: d.Accepted, Doubt: d.PossibleDuplicate, Fields: [][2]string{{"Lane", d.Lane}}, Body: d.Body, Size: d.Size()}
+	r, err := p.hub.Send(ctx, p.next, p.item(d))
+	return outcomeOf(ctx, r, err)
+}
+
+// item is a message as it goes over the link.
+func (p *place) item(d *queue.Delivery) *Item {
+	it := &Item{
+		Label: *d.Label, ID: d.ID, Route: "orders", SOAP: "1.1", Accepted: d.Accepted, Doubt: d.PossibleDuplicate,
+		Fields: [][2]string{{"Lane", d.Lane}}, Body: d.Body, Size: d.Size(), Behind: d.Follows,
+	}
 	if len(d.Meta) > 0 {
 		it.Trace = strings.Split(string(d.Meta), " ")
 	}
 	if d.Blob != nil {
 		it.Open = d.Blob.Open
 	}
-	r, err := p.hub.Send(ctx, p.next, it)
+	return it
+}
+
+// DeliverAll implements queue.BatchDeliverer as the product does, without SOAP.
+func (p *place) DeliverAll(ctx context.Context, ds []*queue.Delivery) []queue.Outcome {
+	items := make([]*Item, len(ds))
+	for i, d := range ds {
+		items[i] = p.item(d)
+	}
+	results, err := p.hub.SendAll(ctx, p.next, items)
+	out := make([]queue.Outcome, len(ds))
+	for i := range ds {
+		if out[i] = outcomeOf(ctx, results[i], err); results[i].Outcome == "" && ds[i].Follows {
+			out[i] = queue.Outcome{Verdict: queue.Behind}
+		}
+	}
+	return out
+}
+
+func outcomeOf(ctx context.Context, r Result, err error) queue.Outcome {
 	switch {
-	case ctx.Err() != nil && err != nil:
+	case r.Outcome == "" && ctx.Err() != nil:
 		return queue.Outcome{Verdict: queue.Aborted}
-	case err != nil:
+	case r.Outcome == "":
 		return queue.Outcome{Verdict: queue.Retry, Unhealthy: true, Reason: err.Error()}
 	}
 	switch r.Outcome {
 	case Stored, Duplicate:
 		return queue.Outcome{}
+	case Behind:
+		return queue.Outcome{Verdict: queue.Behind}
 	case Refused:
 		return queue.Outcome{Verdict: queue.Dead, Reason: r.Reason}
 	}
@@ -171,36 +202,54 @@ func (p *place) NewEpoch()    { p.queue.NewEpoch() }
 func (p *place) Heard(string) { p.queue.Tell("depot", true, "") }
 
 // Take implements Home as the product does, without SOAP.
-func (p *place) Take(ctx context.Context, _ Peer, it *Item) Result {
-	if p.refuse != nil {
-		if r := p.refuse(it); r != nil {
-			return *r
+func (p *place) Take(ctx context.Context, _ Peer, items []*Item) []Result {
+	results := make([]Result, len(items))
+	var ms []*queue.Message
+	var places []int
+	follows := false
+	for i, it := range items {
+		behind := it.Behind && i > 0
+		if follows = follows && behind; behind && results[i-1].Outcome != "" {
+			results[i].Outcome = Behind
+			continue
+		}
+		if p.refuse != nil {
+			if r := p.refuse(it); r != nil {
+				results[i] = *r
+				continue
+			}
+		}
+		body := it.Body
+		if it.Open != nil {
+			r, err := it.Open()
+			if err == nil {
+				body, err = io.ReadAll(r)
+			}
+			if err != nil {
+				results[i] = Result{Outcome: Later, Reason: err.Error()}
+				continue
+			}
+		}
+		label := it.Label
+		ms = append(ms, &queue.Message{
+			ID: cryptorand.Text(), Route: "orders", Destination: "depot", Lane: it.Fields[0][1], Accepted: time.Now(),
+			Body: bytes.Clone(body), Came: &label, Meta: []byte(strings.Join(it.Trace, " ")), Behind: follows,
+		})
+		places, follows = append(places, i), true
+	}
+	for k, r := range p.queue.PutAll(ctx, ms) {
+		switch i := places[k]; {
+		case r.Err == nil:
+			results[i].Outcome = Stored
+		case errors.Is(r.Err, queue.ErrSeen):
+			results[i].Outcome = Duplicate
+		case errors.Is(r.Err, queue.ErrBehind):
+			results[i].Outcome = Behind
+		default:
+			results[i] = Result{Outcome: Later, Reason: r.Err.Error(), RetryAfter: 1}
 		}
 	}
-	body := it.Body
-	if it.Open != nil {
-		r, err := it.Open()
-		if err != nil {
-			return Result{Outcome: Later, Reason: err.Error()}
-		}
-		if body, err = io.ReadAll(r); err != nil {
-			return Result{Outcome: Later, Reason: err.Error()}
-		}
-	}
-	label := it.Label
-	m := &queue.Message{
-		ID: cryptorand.Text(), Route: "orders", Destination: "depot", Lane: it.Fields[0][1], Accepted: time.Now(),
-		Body: bytes.Clone(body), Came: &label, Meta: []byte(strings.Join(it.Trace, " ")),
-	}
-	Gather(ctx)
-	switch err := p.queue.Put(ctx, m); {
-	case err == nil:
-		return Result{Outcome: Stored}
-	case errors.Is(err, queue.ErrSeen):
-		return Result{Outcome: Duplicate}
-	default:
-		return Result{Outcome: Later, Reason: err.Error(), RetryAfter: 1}
-	}
+	return results
 }
 
 // wire is the way from a site to another, without a network.
@@ -210,7 +259,9 @@ type wire struct {
 
 	mu    sync.Mutex
 	down  bool
-	lossy *rand.Rand // loses requests and answers, a tenth each
+	lossy *rand.Rand     // loses requests and answers, a tenth each
+	storm *rand.Rand     // also cuts requests off, and brings some once more, later
+	late  sync.WaitGroup // those
 	trip  time.Duration
 	paths []string
 }
@@ -230,6 +281,16 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.lossy != nil {
 		loses = w.lossy.IntN(10)
 	}
+	cut, again := -1, time.Duration(0)
+	if w.storm != nil {
+		trip += time.Duration(w.storm.IntN(50)) * time.Millisecond
+		if w.storm.IntN(10) == 0 {
+			cut = w.storm.IntN(5000)
+		}
+		if w.storm.IntN(5) == 0 {
+			again = time.Duration(w.storm.IntN(3000)) * time.Millisecond
+		}
+	}
 	w.paths = append(w.paths, r.URL.Path)
 	w.mu.Unlock()
 	<-time.After(trip)
@@ -239,6 +300,23 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := r.Body
 	if body == nil {
 		body = http.NoBody
+	}
+	if again > 0 {
+		b, err := io.ReadAll(body)
+		if err != nil {
+			return nil, err
+		}
+		body = io.NopCloser(bytes.NewReader(b))
+		w.late.Go(func() { // what somebody has kept, or a network was slow with
+			<-time.After(again)
+			a := w.to.now().Serve(context.Background(), w.peer, &Request{Method: r.Method, Path: r.URL.Path, Header: r.Header, Body: bytes.NewReader(b)})
+			if a.Body != nil {
+				_ = a.Body.Close()
+			}
+		})
+	}
+	if cut >= 0 {
+		body = io.NopCloser(io.MultiReader(io.LimitReader(body, int64(cut)), iotest.ErrReader(errCut)))
 	}
 	a := w.to.now().Serve(r.Context(), w.peer, &Request{Method: r.Method, Path: r.URL.Path, Header: r.Header, Body: body})
 	<-time.After(trip)
