@@ -85,6 +85,18 @@ func TestAllocs(t *testing.T) {
 		}); n != 0 {
 			t.Errorf("Skip of %s: %v allocations, want 0", name, n)
 		}
+		if n := testing.AllocsPerRun(20, func() {
+			s.ResetBytes(doc)
+			for {
+				if _, err := s.Seek(); err == io.EOF {
+					return
+				} else if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}); n != 0 {
+			t.Errorf("Seek in %s: %v allocations, want 0", name, n)
+		}
 	}
 	r, rest := new(Reader), bytes.NewReader(nil)
 	p := make([]byte, blockSize)

@@ -17,6 +17,7 @@ type form struct {
 	nameLen, colon  int8   // of the element; colon is -1 if there is none
 	declares        bool
 	self            bool
+	apart           bool   // skim leaves it to Next: it declares, or is watched
 	bare            bool   // <name> and nothing else
 	pieces          uint16 // of forms.pieces; 0 if it has none
 	uri             int32  // of the element, in the scope of generation
@@ -297,6 +298,7 @@ func (s *Scanner) learn(w []byte, name span, self bool) uint8 {
 			return id
 		}
 	}
+	f.apart = f.declares || s.watch != nil && s.watch(w[name.colon+1:name.end])
 	m.cut(&f)
 	m.list = append(m.list, f)
 	copy(set[1:], set[:])

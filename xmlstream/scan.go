@@ -31,6 +31,8 @@ type Scanner struct {
 	roomy    bool // whatever has a form keeps lim
 	piece    int  // pieceSize; tests make it small
 
+	watch func(local []byte) bool // of Watch; may be nil
+
 	kind    Kind
 	after   after
 	started bool // the place for a byte order mark and an XML declaration is past

@@ -69,6 +69,12 @@ scan:
 	for p+len("</")+maxFormName+len(">") <= len(b) {
 		switch {
 		case b[p] != '<':
+			if b[p] == '\n' { // most likely an indented tag follows
+				if i := blanksEnd(b, p+1); i < len(b) && b[i] == '<' && i-p <= short {
+					p = i
+					continue
+				}
+			}
 			i := textNear(b, p)
 			if i == len(b) || b[i] != '<' || i-p > short {
 				var done bool
@@ -113,7 +119,7 @@ scan:
 			f = &m.list[id]
 			*guess = id
 		}
-		if f.declares || f.generation != s.scope.generation && !s.resolveForm(f) {
+		if f.apart || f.generation != s.scope.generation && !s.resolveForm(f) {
 			break
 		}
 		p = end
