@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"soapway/internal/field"
 	"soapway/proxy/guard"
 	"soapway/soapcodec"
 )
@@ -45,7 +46,7 @@ func (h *Handler) Swap(t *Table) {
 
 // Serve implements [Server].
 func (h *Handler) Serve(ctx context.Context, ex *Exchange) *Reply {
-	c := &call{h: h, t: h.table.Load(), ex: ex, ctx: ctx}
+	c := h.newCall(ctx, ex)
 	reply := c.guarded((*call).serve)
 	c.finishOnClose(reply)
 	return reply
@@ -187,11 +188,19 @@ type call struct {
 	buf    *buffer // what it lies in; nil if the garbage collector owns that
 	closed atomic.Bool
 
+	closing func()      // finish and
+	cutting func(error) // cutShort, made once
+	simple  bool        // the answer was read from an HTTP node as a whole
+
 	// Room for what most exchanges need once, in one piece of memory.
 	srcRoom   body
 	answering answer
 	replyRoom Reply
-	out       bytes.Reader
+	reqRoom   Request
+	requested bool // reqRoom is taken
+	// Memory for the fields of the two.
+	requestFields, replyFields field.List
+	out                        bytes.Reader
 }
 
 func (c *call) begin() {
@@ -333,7 +342,10 @@ func (c *call) finishOnClose(r *Reply) {
 	if r.Body == nil {
 		c.length = 0 // it may be that of what GET would bring
 	}
-	r.Cut, r.Close = c.cutShort, c.finish
+	if c.closing == nil {
+		c.closing, c.cutting = c.finish, c.cutShort
+	}
+	r.Cut, r.Close = c.cutting, c.closing
 }
 
 // cutShort is the Cut of the reply.
@@ -354,6 +366,7 @@ func (c *call) finish() {
 	}
 	c.close()
 	c.report(c.status, c.length)
+	c.giveBack()
 }
 
 // operation is the name that metrics may carry: only one that the description of
