@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"net"
 	"net/url"
@@ -25,20 +26,33 @@ type sourceHub struct {
 
 const sourceStream = "PLANT"
 
+var leafOutages = flag.Bool("leaf", false, "all of TestLeafNode, which takes a minute or two")
+
 func newSourceHub(t *testing.T) *sourceHub {
 	h := &sourceHub{t: t, dir: t.TempDir(), port: -1}
 	h.start()
 	t.Cleanup(h.stop)
+	return h
+}
+
+// source makes the stream that copies, once the leaf node is there: a source that finds none
+// waits long before it asks again.
+func (h *sourceHub) source() {
+	h.t.Helper()
+	for end := time.Now().Add(time.Minute); h.srv.NumLeafNodes() == 0; <-time.After(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			h.t.Fatal("the leaf node does not come")
+		}
+	}
 	js, err := h.nc.JetStream()
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	if _, err := js.AddStream(&nats.StreamConfig{Name: sourceStream, Sources: []*nats.StreamSource{{
 		Name: streamLog, FilterSubject: subjectLog + ">", External: &nats.ExternalStream{APIPrefix: "$JS.plant.API"},
 	}}}); err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	return h
 }
 
 func (h *sourceHub) start() {
@@ -104,7 +118,7 @@ func (h *sourceHub) copied() (records [][]byte) {
 // await waits until the hub has a record with this text.
 func (h *sourceHub) await(text string) [][]byte {
 	h.t.Helper()
-	for end := time.Now().Add(time.Minute); ; {
+	for end := time.Now().Add(5 * time.Minute); ; {
 		r := h.copied()
 		if len(r) > 0 && bytes.Contains(r[len(r)-1], []byte(text)) {
 			return r
@@ -133,12 +147,10 @@ func has(records [][]byte, texts []string) (n int) {
 // gateway does. The copy is whole as long as nothing is delivered, and nothing is rolled
 // back; it has records and no messages; and the store knows nothing of it.
 func TestLeafNode(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a source waits up to 10 s before it asks again")
-	}
 	h := newSourceHub(t)
 	dir := t.TempDir()
 	s := openStore(t, h.leaf(testOptions(t, dir)))
+	h.source()
 	puts := func(what string, n int) (texts []string, seqs []uint64) {
 		t.Helper()
 		for i := range n {
@@ -150,32 +162,27 @@ func TestLeafNode(t *testing.T) {
 		return texts, seqs
 	}
 
-	// The link is up, and then down: what waits is copied in the order of the log.
-	first, delivered := puts("first", 30)
-	h.await(first[29])
-	h.stop()
-	second, seqs := puts("second", 30)
-	delivered = append(delivered, seqs...)
-	h.start()
-	r := h.await(second[29])
-	all := append(first, second...)
-	if len(r) != len(all) {
-		t.Errorf("the hub has %d records, want %d", len(r), len(all))
-	}
-	for i, text := range all {
-		if i < len(r) && !bytes.Contains(r[i], []byte(text)) {
-			t.Errorf("record %d is not that of %s", i, text)
-		}
+	// What waits is copied in the order of the log. The store is not told: nothing of it is
+	// done.
+	first, seqs := puts("first", 30)
+	r := h.await(first[29])
+	if i, err := s.js.info(streamLog); err != nil || i.State.Messages != uint64(len(first)) {
+		t.Errorf("the log has %+v (%v), want all %d messages: a copy takes nothing away", i.State, err, len(first))
 	}
 	// A record is no message: what it has besides the body is the store's own.
 	if bytes.Equal(r[0], []byte(first[0])) {
 		t.Error("a record is the body alone")
 	}
 
-	// What is delivered while the link is down never comes, and nobody is told.
+	if !*leafOutages {
+		t.Log("a source waits 10 s and more before it asks again: -leaf asks for what happens while a hub is away, and after a restore")
+		return
+	}
+	// The hub is away. What is delivered meanwhile never comes, and nobody is told; what
+	// waits does, behind what came before.
 	h.stop()
-	gone, seqs := puts("gone", 10)
-	if err := s.Remove(append(delivered, seqs...)...); err != nil {
+	gone, more := puts("gone", 10)
+	if err := s.Remove(append(seqs, more...)...); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
@@ -185,10 +192,17 @@ func TestLeafNode(t *testing.T) {
 			break
 		}
 	}
+	second, _ := puts("second", 30)
 	h.start()
-	kept, _ := puts("kept", 1)
-	if r := h.await(kept[0]); has(r, gone) != 0 {
-		t.Errorf("the hub has %d records of messages that were delivered while it was away", has(r, gone))
+	r = h.await(second[29])
+	all := append(first, second...)
+	if len(r) != len(all) || has(r, gone) != 0 {
+		t.Errorf("the hub has %d records, %d of them of messages that were delivered while it was away; want %d and none", len(r), has(r, gone), len(all))
+	}
+	for i, text := range all {
+		if i < len(r) && !bytes.Contains(r[i], []byte(text)) {
+			t.Errorf("record %d is not that of %s", i, text)
+		}
 	}
 
 	// After the store has come back from an earlier state, by a restore or, as the copy is
@@ -202,12 +216,30 @@ func TestLeafNode(t *testing.T) {
 	}
 	s = openStore(t, h.leaf(testOptions(t, before)))
 	again, _ := puts("again", 10)
-	more, _ := puts("more", 40)
-	r = h.await(more[39])
+	later, _ := puts("later", 40)
+	r = h.await(later[39])
 	if n := has(r, again); n != 0 {
 		t.Errorf("of %d messages whose numbers came again the hub has %d, and docs/sites.md says none", len(again), n)
 	}
 	if n := has(r, lost); n != len(lost) {
 		t.Errorf("the hub has %d of %d messages that the store has no more", n, len(lost))
+	}
+}
+
+// TestLeafNodeSealed: of a store that is encrypted the hub gets what it cannot read.
+func TestLeafNodeSealed(t *testing.T) {
+	h := newSourceHub(t)
+	s := openStore(t, h.leaf(sealedOptions(t, t.TempDir(), testKeyA)))
+	h.source()
+	m := message(1)
+	m.Body = []byte("<secret/>")
+	put(t, s, m)
+	for end := time.Now().Add(time.Minute); len(h.copied()) == 0; <-time.After(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the hub gets nothing")
+		}
+	}
+	if r := h.copied(); bytes.Contains(r[0], m.Body) {
+		t.Errorf("the hub has %q in clear", r[0])
 	}
 }
