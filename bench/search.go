@@ -117,6 +117,9 @@ func (s *search) try(ctx context.Context, n int) (stable bool, err error) {
 		}
 		if p.Stable {
 			s.found.Stable = max(s.found.Stable, n)
+			if n >= s.found.Unstable { // what failed before was a bad moment
+				s.found.Unstable, s.found.Why, s.found.Generator = 0, "", false
+			}
 			return true, nil
 		}
 	}

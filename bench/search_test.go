@@ -74,6 +74,20 @@ func TestSearchEnds(t *testing.T) {
 			t.Errorf("got %+v, %v", f, err)
 		}
 	})
+	t.Run("a bad beginning", func(t *testing.T) {
+		probes, probe := 0, server(5120)
+		s := &search{opt: SearchOptions{First: 512, Probes: 7}, probe: func(ctx context.Context, n int, w time.Duration) (Probe, error) {
+			p, err := probe(ctx, n, w)
+			if probes++; probes <= 2 {
+				p.LagP99 = 1e6
+			}
+			return p, err
+		}}
+		// 64 to 1024 are stable after that: 512 is no number that was not.
+		if f, err := s.run(ctx); err != nil || f.Stable != 1024 || f.Unstable != 0 || f.Generator || f.Why != "" {
+			t.Errorf("got %+v, %v", f, err)
+		}
+	})
 	t.Run("one bad moment", func(t *testing.T) {
 		probes, probe := 0, server(500)
 		s := &search{probe: func(ctx context.Context, n int, w time.Duration) (Probe, error) {
