@@ -185,8 +185,8 @@ all: every test, one after the other, on a gateway of its own in a folder of
 its own. Nothing of a gateway in use is touched.
 
 --quick takes less than 150 seconds and finds orders of magnitude; --full, the
-default, takes about ten minutes and is what to keep for a comparison. What it
-will take is told at the start. At the end every measure of the founding
+default, takes ten to fifteen minutes and is what to keep for a comparison. What
+it will take is told at the start. At the end every measure of the founding
 documents stands beside what they printed.
 `,
 	"compare": `

@@ -21,6 +21,58 @@ func TestBenchReportPictures(t *testing.T) {
 	if *results == "" || *pictures == "" {
 		t.Skip("no -results or no -pictures")
 	}
+	r := readResults(t)
+	own := writeReport(t, r)
+	b := open(t, own)
+	for _, wide := range []int64{420, 1120} {
+		for shade, dark := range map[string]bool{"light": false, "dark": true} {
+			b.shows(own, wide, dark)
+			name := fmt.Sprintf("report-%s-%d", shade, wide)
+			b.looks(name)
+			for _, id := range value[[]string](b, `["header", ...[...document.querySelectorAll("section")].map((s) => "#" + s.id)]`) {
+				b.looksAt(id, name+"-"+strings.TrimPrefix(id, "#"))
+			}
+		}
+	}
+	b.forget("data:,")
+}
+
+// TestBenchReportDocs takes the pictures of docs/bench.md, of results with all tests:
+// go test ./internal/uitest -run BenchReportDocs -results results.json -pictures ../../docs/images
+func TestBenchReportDocs(t *testing.T) {
+	if *results == "" || filepath.Base(*pictures) != "images" {
+		t.Skip("no -results, or no -pictures that is docs/images")
+	}
+	own := writeReport(t, readResults(t))
+	b := open(t, own)
+	for _, p := range []struct {
+		name, id string
+		dark     bool
+	}{
+		{"bench-combinations", "#combinations", false},
+		{"bench-percentiles", "#percentiles", true},
+		{"bench-threads", "#threads-hh", false},
+		{"bench-drain", "#drain-backlog-strict", true},
+	} {
+		b.shows(own, 1120, p.dark)
+		b.looksAt(p.id, p.name)
+	}
+	b.forget("data:,")
+}
+
+// shows loads the report into a window that is as high as the page.
+func (b *browser) shows(own string, wide int64, dark bool) {
+	b.t.Helper()
+	b.dark(dark)
+	b.do(chromedp.EmulateViewport(wide, 900), chromedp.Navigate(own+"/report.html"))
+	b.sees("What this gateway does on this machine")
+	b.until(`[...document.querySelectorAll("details")].every((d) => { d.open = d.querySelector("table") !== null; return true })`)
+	b.do(chromedp.EmulateViewport(wide, value[int64](b, "document.documentElement.scrollHeight")))
+}
+
+// readResults reads what -results names.
+func readResults(t *testing.T) *bench.Results {
+	t.Helper()
 	f, err := os.Open(*results)
 	if err != nil {
 		t.Fatal(err)
@@ -30,23 +82,7 @@ func TestBenchReportPictures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := writeReport(t, r)
-	b := open(t, own)
-	for _, wide := range []int64{420, 1120} {
-		for shade, dark := range map[string]bool{"light": false, "dark": true} {
-			b.dark(dark)
-			b.do(chromedp.EmulateViewport(wide, 900), chromedp.Navigate(own+"/report.html"))
-			b.sees("What this gateway does on this machine")
-			b.until(`[...document.querySelectorAll("details")].every((d) => { d.open = d.querySelector("table") !== null; return true })`)
-			b.do(chromedp.EmulateViewport(wide, value[int64](b, "document.documentElement.scrollHeight")))
-			name := fmt.Sprintf("report-%s-%d", shade, wide)
-			b.looks(name)
-			for _, id := range value[[]string](b, `["header", ...[...document.querySelectorAll("section")].map((s) => "#" + s.id)]`) {
-				b.looksAt(id, name+"-"+strings.TrimPrefix(id, "#"))
-			}
-		}
-	}
-	b.forget("data:,")
+	return r
 }
 
 // writeReport writes the report of results into a folder, and returns that as a
