@@ -139,6 +139,7 @@ func (l *loader) checkAdmin() {
 	}
 	if a.TLS != nil {
 		l.checkServerTLS(a.TLS, "admin.tls")
+		l.checkServerFiles(a.TLS, "admin.tls")
 	}
 }
 
@@ -162,8 +163,7 @@ func (l *loader) checkServerTLS(t *ServerTLS, path string) {
 	}
 }
 
-// checkServerFiles checks that the files can be used: it is run for listeners,
-// whose TLS this version acts on.
+// checkServerFiles checks that the files can be used, and what an authority is asked for.
 func (l *loader) checkServerFiles(t *ServerTLS, path string) {
 	if t.Certificate != "" && t.Key != "" {
 		l.checkPair(t.Certificate, t.Key, path)

@@ -25,10 +25,17 @@ func (l *loader) checkACME(a *ACME, path string) {
 	if a.Challenge != ChallengeHTTP {
 		return
 	}
+	taken := func(address string) (port string, ok bool) {
+		_, port, err := net.SplitHostPort(address)
+		return port, err == nil && port == strconv.Itoa(a.HTTPPort)
+	}
+	if port, ok := taken(l.cfg.Admin.Address); ok {
+		l.reportKey(path+".http_port", fmt.Sprintf("the admin listener has port %s and does not answer there", port), "set http_port to that of an http listener without tls, or to a free one")
+	}
 	for i := range l.cfg.Listeners {
 		ls := &l.cfg.Listeners[i]
-		_, port, err := net.SplitHostPort(ls.Address)
-		if err == nil && port == strconv.Itoa(a.HTTPPort) && (ls.TLS != nil || ls.Protocol == ProtocolFramed) {
+		port, ok := taken(ls.Address)
+		if ok && (ls.TLS != nil || ls.Protocol == ProtocolFramed) {
 			l.reportKey(path+".http_port", fmt.Sprintf("listener %s has port %s and does not speak HTTP in the clear", l.quoted(l.items["listeners"][i]+".name", ls.Name), port),
 				"set http_port to that of an http listener without tls, or to a free one")
 		}

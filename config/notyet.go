@@ -26,7 +26,6 @@ var notYet = []unbuilt{
 	{"store.tls", isNil, "use dir, a store on this machine"},
 	{"store.monitor", isZero, "use dir, a store on this machine"},
 	{"store.assume_synced", is(false), "use dir, a store on this machine"},
-	{"admin.tls.acme", isNil, "name the files of a certificate and its key"},
 }
 
 func is(want any) func(any) bool { return func(v any) bool { return v == want } }

@@ -160,7 +160,7 @@ func (m *Manager) Run(ctx context.Context, at netip.AddrPort) error {
 		DisableHTTPChallenge:      !m.opt.HTTP,
 		DisableTLSALPNChallenge:   m.opt.HTTP,
 		DisableDistributedSolvers: true,
-		ListenHost:                hostOf(at),
+		ListenHost:                m.hostOf(at),
 		AltHTTPPort:               m.opt.HTTPPort,
 		AltTLSALPNPort:            int(at.Port()),
 		Logger:                    log,
@@ -215,9 +215,10 @@ func (m *Manager) Prepare() error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// hostOf is the host to bind for the same address; "" is all.
-func hostOf(at netip.AddrPort) string {
-	if at.Addr().IsUnspecified() || !at.IsValid() {
+// hostOf is the host to bind for the same address; "" is all. The challenge http-01
+// comes from outside also where what shows the certificate is on the loopback.
+func (m *Manager) hostOf(at netip.AddrPort) string {
+	if at.Addr().IsUnspecified() || !at.IsValid() || m.opt.HTTP && at.Addr().IsLoopback() {
 		return ""
 	}
 	return at.Addr().String()

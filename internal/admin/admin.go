@@ -106,7 +106,7 @@ func New(ln net.Listener, opt Options) *Server {
 		s.tls.Store(opt.TLS)
 		s.ln = tls.NewListener(ln, &tls.Config{
 			MinVersion:         tls.VersionTLS12,
-			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.tls.Load(), nil },
+			GetConfigForClient: s.configFor,
 		})
 	}
 	s.base, s.halt = context.WithCancelCause(context.Background())
@@ -122,6 +122,19 @@ func New(ln net.Listener, opt Options) *Server {
 		BaseContext: func(net.Listener) context.Context { return s.base },
 	}
 	return s
+}
+
+// configFor is the TLS of a connection. One by which an authority looks for a challenge
+// (RFC 8737) gets what the configuration has for it, and net/http ends it after its
+// handshake: nothing is served under the protocol that it agrees on.
+func (s *Server) configFor(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	cfg := s.tls.Load()
+	if cfg.GetConfigForClient != nil {
+		if own, err := cfg.GetConfigForClient(hello); own != nil || err != nil {
+			return own, err
+		}
+	}
+	return cfg, nil
 }
 
 // SetTLS gives connections made from now on another certificate. The listener must

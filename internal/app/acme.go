@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -60,16 +61,19 @@ func reason(err error) error {
 // prepareACME makes the folders of all listeners that have certificates issued:
 // that they cannot be written must not come out when the authority has answered.
 func (a *App) prepareACME(cfg *config.Config) (problems config.Problems) {
-	for i := range cfg.Listeners {
-		l := &cfg.Listeners[i]
-		s := (*a.securities.Load())[l.Name]
+	prepare := func(listener, key string) {
+		s := (*a.securities.Load())[listener]
 		if s == nil || s.acme == nil {
-			continue
+			return
 		}
 		if err := s.acme.Prepare(); err != nil {
-			problems = append(problems, cfg.Problem("listeners."+l.Name+".tls.acme.dir", "cannot be used: "+reason(err).Error(), "it must be a folder that the gateway may write"))
+			problems = append(problems, cfg.Problem(key+".tls.acme.dir", "cannot be used: "+reason(err).Error(), "it must be a folder that the gateway may write"))
 		}
 	}
+	for i := range cfg.Listeners {
+		prepare(cfg.Listeners[i].Name, "listeners."+cfg.Listeners[i].Name)
+	}
+	prepare(adminListener, "admin")
 	return problems
 }
 
@@ -78,14 +82,18 @@ func (a *App) prepareACME(cfg *config.Config) (problems config.Problems) {
 // has one, and the others serve.
 func (a *App) runCertificates(stop, _ context.Context) error {
 	var managers sync.WaitGroup
-	for _, l := range a.listeners {
-		s := (*a.securities.Load())[l.name]
+	run := func(listener string, address net.Addr) {
+		s := (*a.securities.Load())[listener]
 		if s == nil || s.acme == nil {
-			continue
+			return
 		}
-		at, _ := netip.ParseAddrPort(l.Addr().String())
+		at, _ := netip.ParseAddrPort(address.String())
 		managers.Go(func() { _ = s.acme.Run(stop, at) }) // it never fails
 	}
+	for _, l := range a.listeners {
+		run(l.name, l.Addr())
+	}
+	run(adminListener, a.admin.Addr())
 	managers.Wait()
 	<-stop.Done()
 	return nil
