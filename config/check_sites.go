@@ -87,8 +87,6 @@ func (l *loader) checkSiteRoute(r *Route, path string) {
 	if r.Delivery != DeliveryQueue && !l.failed[path+".delivery"] {
 		l.reportKey(path, "leads to another site, for which messages are stored first", "set delivery: queue")
 	}
-	const later = "the answers of another site do not come back yet"
-	l.needIf(r.Reply != ReplyDiscard, path+".reply", later, "let the route there send them on, by its own reply: reply-to")
 	var def Retry
 	l.setDefaults(reflect.ValueOf(&def).Elem())
 	const message, hint = "links do not expire messages", "remove it"

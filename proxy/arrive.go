@@ -24,6 +24,10 @@ type Arrival struct {
 	// have come together, is, or was before.
 	Behind bool
 
+	// WantsReply is the id that the message has at Site, if its answer is to go back
+	// there; else "". What the route does with answers does not count then.
+	WantsReply string
+
 	// Tail is what stood behind the path of the route at the site before; the target
 	// of the Exchange has the query alone.
 	Tail string

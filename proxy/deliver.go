@@ -55,6 +55,10 @@ type DeliveryResult struct {
 	// where its answer is discarded.
 	Kept *KeptReply
 
+	// Awaits is what [Handler.Answer] needs of a message that was delivered to another
+	// site, which is to answer it later; nil where nothing is to come.
+	Awaits []byte
+
 	// Next is the answer as a message to whom it is to go, of a message that was
 	// delivered or, if it is a fault, is dead; nil where it goes nowhere. The
 	// store gives it an id.
@@ -132,6 +136,7 @@ func (d *delivery) prepare() bool {
 	c.delivery = soapcodec.Delivery{Attempt: d.try.Attempt, PossibleDuplicate: d.try.PossibleDuplicate}
 	req := c.storedRequest(meta, d.try)
 	if req.Label = m.Label; req.Label != nil {
+		req.WantsReply = meta.wanted()
 		req.Host, req.Doubt, req.Action, req.Accepted = string(meta.Host), d.try.PossibleDuplicate, string(meta.Action), m.Accepted
 		for _, s := range meta.Sites {
 			req.Sites = append(req.Sites, string(s))
@@ -210,7 +215,7 @@ func (c *call) notAnswered(err error) DeliveryResult {
 func (c *call) takeAnswer(resp *Response, node int, m *Stored, meta *storedMeta, try Try) DeliveryResult {
 	a := &answerFacts{status: resp.Status, oneway: c.route.OneWay, told: resp.Reason}
 	keep := &keeper{most: keptReply}
-	if meta.Reply != nil || meta.Answer != nil {
+	if meta.wanted() {
 		keep.most = MaxKept
 	}
 	err := c.readAnswer(resp, a, keep)
@@ -231,7 +236,11 @@ func (c *call) takeAnswer(resp *Response, node int, m *Stored, meta *storedMeta,
 	if r.Verdict == VerdictRetry {
 		r.RetryAfter = retryWish(resp.Header, time.Now())
 	}
-	if err := c.passOn(&r, resp, node, a, keep.b, meta, try); err != nil {
+	if resp.Later && r.Verdict == VerdictDelivered && meta.wanted() {
+		r.Awaits = meta.awaited()
+		return r
+	}
+	if err := c.passOn(&r, resp, node, a, keep.b, meta, try, nil); err != nil {
 		// It was processed, and what has come of it is worth a person's look.
 		r = DeliveryResult{Verdict: VerdictDead, Maybe: true, Status: a.status, Reason: "the answer can not be kept or sent on: " + oneLine(err.Error())}
 	}
@@ -242,8 +251,15 @@ func (c *call) takeAnswer(resp *Response, node int, m *Stored, meta *storedMeta,
 }
 
 // passOn makes what is kept for the caller, and what is sent on, of a judged answer
-// with these octets. A fault that is worth another try is not the last word.
-func (c *call) passOn(r *DeliveryResult, resp *Response, node int, a *answerFacts, body []byte, meta *storedMeta, try Try) (err error) {
+// with these octets. A fault that is worth another try is not the last word. sites are
+// those that the answer has passed.
+func (c *call) passOn(r *DeliveryResult, resp *Response, node int, a *answerFacts, body []byte, meta *storedMeta, try Try, sites []string) (err error) {
+	if meta.Back != nil {
+		if r.Verdict == VerdictDelivered || r.Verdict == VerdictDead {
+			r.Next, err = c.returned(r, resp, node, a, body, meta.Back, try.PossibleDuplicate, sites)
+		}
+		return err
+	}
 	if r.Verdict == VerdictDelivered && meta.Reply != nil {
 		if r.Kept, err = c.keepAnswer(resp, node, a, body, meta.Reply); err != nil {
 			return err

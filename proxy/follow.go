@@ -28,13 +28,16 @@ type Follower interface {
 	Follow(id string) (*Followed, error)
 }
 
-// Followed is what a Follower knows of a message. One of Waiting, Dead and Reply
-// is set.
+// Followed is what a Follower knows of a message. One of Waiting, Dead, Expired and
+// Reply is set.
 type Followed struct {
-	Route   string
+	Route string
+	// Expired says that another site was to answer the message, and that nobody waits
+	// for that any longer.
+	Expired bool
 	Waiting bool
 	Dead    bool
-	Meta    []byte // Stored.Meta of a message that waits or is dead
+	Meta    []byte // Stored.Meta of a message without a Reply
 	Reply   *KeptReply
 }
 
@@ -107,6 +110,9 @@ func (c *call) fateOf() (*Reply, error) {
 	}
 	if meta.Reply == nil || string(meta.Reply.Caller) != c.caller {
 		return nil, noMessage()
+	}
+	if f.Expired {
+		return nil, refuse(http.StatusGone, "")
 	}
 	if f.Dead {
 		c.version = meta.Reply.version()

@@ -75,6 +75,8 @@ type Request struct {
 	Doubt    bool
 	Action   string
 	Accepted time.Time
+	// WantsReply says of such a message that somebody wants its answer.
+	WantsReply bool
 
 	Version soapcodec.Version
 	// Multipart says that the message has attachments, which framed nodes do not
@@ -126,6 +128,10 @@ type Response struct {
 	// whoever operates it: one line, without content of a message. Not for answers
 	// of backends, whose text is theirs.
 	Reason string
+
+	// Later says that another site has taken a message for which Request.WantsReply
+	// was set: its answer comes to [Handler.Answer].
+	Later bool
 }
 
 // Class is the outcome class of a try (SPEC.md §4).

@@ -74,7 +74,7 @@ func (t *answerTarget) endpoint() *soapcodec.Endpoint {
 // the way that it came (WS-Addressing 1.0 - Core §3.2, SOAP Binding §5.1). That way
 // is closed by the receipt, so the answer is kept for the caller.
 func (c *call) askWhere(doc []byte, f *soapcodec.Facts) error {
-	if !c.route.ReplyTo {
+	if !c.route.ReplyTo || c.goesBack() {
 		return nil
 	}
 	e, err := soapcodec.FindEndpoints(doc, f)
@@ -115,7 +115,7 @@ func (c *call) endpoint(e *soapcodec.Endpoint) (*answerTarget, error) {
 
 // askWherePackage is askWhere for a message with attachments.
 func (c *call) askWherePackage(doc []byte) error {
-	if !c.route.ReplyTo {
+	if !c.route.ReplyTo || c.goesBack() {
 		return nil
 	}
 	root, f, err := rootOf(doc, c.ct, c.route.decode, c.route.limits)

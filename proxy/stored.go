@@ -193,7 +193,9 @@ func (c *call) stored() *Stored {
 			meta.Sites = append(meta.Sites, octets(s))
 		}
 	}
-	if c.route.KeepReplies || c.keeps {
+	if c.goesBack() {
+		meta.Back = &backWish{Site: c.ex.Arrival.Site, ID: c.ex.Arrival.WantsReply, SOAP: c.version.String()}
+	} else if c.route.KeepReplies || c.keeps {
 		meta.Reply = &replyWish{SOAP: c.version.String(), Caller: octets(c.caller), Keep: max(0, c.route.ReplyKeep)}
 	}
 	fields := c.fields()
@@ -210,7 +212,7 @@ func (c *call) stored() *Stored {
 	slices.SortStableFunc(meta.Header, func(a, b [2]octets) int { return strings.Compare(string(a[0]), string(b[0])) })
 	return &Stored{
 		ID: c.ex.ID, Route: c.route.Name, Backend: c.route.backend.Name, Operation: c.child.Local,
-		Accepted: c.ex.Received, Meta: meta.append(nil), Body: c.msg.own(), Blob: c.msg.file, Identity: c.identity, Forwards: c.asks != nil, Came: came,
+		Accepted: c.ex.Received, Meta: meta.append(nil), Body: c.msg.own(), Blob: c.msg.file, Identity: c.identity, Forwards: c.asks != nil || meta.Back != nil, Came: came,
 	}
 }
 

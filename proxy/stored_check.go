@@ -32,6 +32,12 @@ func CheckStored(meta []byte) error {
 	if m.Tail != "" && m.Tail[0] != '/' {
 		return fmt.Errorf("proxy: stored message: %.60q is no part of a target", string(m.Tail))
 	}
+	if r := m.Return; r != nil && (!isToken(r.ID) || strings.ContainsFunc(string(r.Reason), control)) {
+		return errors.New("proxy: stored message: it is no answer to another site")
+	}
+	if w := m.Back; w != nil && (!isToken(w.ID) || !isToken(w.Site)) {
+		return errors.New("proxy: stored message: its answer can not go back")
+	}
 	if strings.ContainsFunc(string(m.Action), control) {
 		return errors.New("proxy: stored message: its action has control characters")
 	}

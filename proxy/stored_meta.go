@@ -30,6 +30,8 @@ type storedMeta struct {
 	To       octets      `json:"to,omitempty"`     // of an answer: where it goes
 	Sites    []octets    `json:"sites,omitempty"`  // that it has passed
 	Space    octets      `json:"space,omitempty"`  // namespace of the first child of Body, whose local name is Stored.Operation
+	Back     *backWish   `json:"back,omitempty"`   // nil: no other site waits for the answer
+	Return   *returnMeta `json:"return,omitempty"` // of an answer on its way back to another site
 }
 
 const metaVersion = 1
@@ -103,6 +105,12 @@ func (m *storedMeta) append(dst []byte) []byte {
 	}
 	if m.Answer != nil {
 		dst = m.Answer.append(dst)
+	}
+	if m.Back != nil {
+		dst = appendMember(dst, "back", m.Back)
+	}
+	if m.Return != nil {
+		dst = appendMember(dst, "return", m.Return)
 	}
 	for i, s := range m.Sites {
 		dst = s.append(append(dst, [...]string{`,"sites":[`, `,`}[min(i, 1)]...))

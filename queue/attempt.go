@@ -438,6 +438,9 @@ func (q *Queue) sweep(ctx context.Context) {
 		q.mu.Lock()
 		q.ids.expire(mostExpired)
 		q.mu.Unlock()
+		if n%int(noteEvery/time.Second) == 0 {
+			q.expireAwaited(ctx)
+		}
 	}
 }
 

@@ -227,7 +227,8 @@ func (b *backup) dead(ctx context.Context) error {
 // backedUp tells the records of GW_STATE that mean something in another store: not
 // those that speak of numbers in the log, nor what follows from the rest.
 func backedUp(subject string) bool {
-	return strings.HasPrefix(subject, subjectAttempt) || strings.HasPrefix(subject, subjectKnown) || strings.HasPrefix(subject, subjectState)
+	return strings.HasPrefix(subject, subjectAttempt) || strings.HasPrefix(subject, subjectKnown) || strings.HasPrefix(subject, subjectState) ||
+		strings.HasPrefix(subject, subjectAwait)
 }
 
 func (b *backup) states(ctx context.Context) error {

@@ -30,9 +30,16 @@ func (q *Queue) burial(d *destState, it *item, m *Message, reason, text string, 
 		Reply: o.Reply, ReplyType: o.ReplyType,
 		Stops: it.route.cfg.StopOnDead && it.lane != nil && it.lane.head == it,
 	}
+	var next idKey
+	if it.forwards() {
+		next = it.more.next
+	}
 	q.mu.Unlock()
 	// No context of the run: a burial that has begun is worth finishing.
-	err := q.store.Bury(context.Background(), dead)
+	err := q.lastWord(next, it, m, reason, text)
+	if err == nil {
+		err = q.store.Bury(context.Background(), dead)
+	}
 	if err != nil {
 		if !errors.Is(err, ErrClosed) {
 			q.opt.Log.Error("a dead letter could not be stored; the message waits", "id", it.id(), "err", err)

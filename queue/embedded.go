@@ -258,7 +258,7 @@ func (s *Embedded) openStreams(remade map[string]bool, counts map[string]uint64)
 	if _, err := open(streamDead, s.opt.MaxBytes, s.id.Streams, subjectDead+"*"); err != nil {
 		return nil, err
 	}
-	subjects := []string{subjectAttempt + "*", subjectState + "*", subjectMark, subjectGone + "*", subjectKnown + "*", subjectReplyHour + "*"}
+	subjects := []string{subjectAttempt + "*", subjectState + "*", subjectMark, subjectGone + "*", subjectKnown + "*", subjectReplyHour + "*", subjectAwait + "*"}
 	if _, err := open(streamState, -1, s.id.Streams, subjects...); err != nil {
 		return nil, err
 	}

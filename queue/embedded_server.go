@@ -35,6 +35,7 @@ const (
 	subjectDone    = "gw.done." // messages that were delivered
 	// subjectReplyHour has one for each hour that has replies.
 	subjectReplyHour = "gw.rephour."
+	subjectAwait     = "gw.await." // what other sites are to answer
 )
 
 const (

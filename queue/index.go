@@ -72,6 +72,7 @@ type routeState struct {
 	ages    fifo    // all, in the order of acceptance; finished ones are skipped lazily
 	log     itemLog // all, by seq
 	letters idList  // the dead letters
+	awaited idList  // what other sites are to answer
 	lanes   map[string]*lane
 	held    bool     // no lane moves: the log is being read, and what goes first may come last
 	stopped int      // lanes that stand still for a dead letter

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 )
@@ -19,25 +20,31 @@ const (
 	// StateDelivered is that of messages that are kept, see [Queue.SetKeepDelivered].
 	// They are listed only where they are asked for.
 	StateDelivered State = "delivered"
+
+	// StateAwaiting is that of messages that another site has taken and is to answer,
+	// see [Awaited]. They, too, are listed only where they are asked for.
+	StateAwaiting State = "awaiting"
 )
 
 // Valid reports whether s is one of the states.
 func (s State) Valid() bool {
-	return s == StatePending || s == StateRetrying || s == StateDead || s == StateOrphaned || s == StateDelivered
+	return s == StatePending || s == StateRetrying || s == StateDead || s == StateOrphaned || s == StateDelivered || s == StateAwaiting
 }
 
 // RouteStats counts the messages of one route.
 type RouteStats struct {
-	Route       string    `json:"route"`
-	Destination string    `json:"destination,omitempty"`
-	Pending     int       `json:"pending"`
-	Retrying    int       `json:"retrying"`
-	Dead        int       `json:"dead"`
-	Orphaned    int       `json:"orphaned"`
-	InFlight    int       `json:"in_flight"`
-	Bytes       int64     `json:"bytes"` // of the bodies that wait
-	Oldest      time.Time `json:"oldest,omitzero"`
-	Paused      bool      `json:"paused,omitempty"`
+	Route       string `json:"route"`
+	Destination string `json:"destination,omitempty"`
+	Pending     int    `json:"pending"`
+	Retrying    int    `json:"retrying"`
+	Dead        int    `json:"dead"`
+	Orphaned    int    `json:"orphaned"`
+	// Awaiting is how many other sites have taken and are to answer.
+	Awaiting int       `json:"awaiting,omitempty"`
+	InFlight int       `json:"in_flight"`
+	Bytes    int64     `json:"bytes"` // of the bodies that wait
+	Oldest   time.Time `json:"oldest,omitzero"`
+	Paused   bool      `json:"paused,omitempty"`
 	// Stopped is how many order keys stand still for a dead letter.
 	Stopped int `json:"stopped_keys,omitempty"`
 	// IDs is how many identities are known, see [Queue.PutOnce].
@@ -66,6 +73,8 @@ type Entry struct {
 	Size        int64     `json:"size"` // octets of the envelope
 	Attempts    int       `json:"attempts"`
 	NextAttempt time.Time `json:"next_attempt,omitzero"`
+	Site        string    `json:"site,omitempty"`   // awaiting: which has it
+	Handed      time.Time `json:"handed,omitzero"`  // and since when
 	Reason      string    `json:"reason,omitempty"` // dead: the stable word; else of the last attempt
 	Text        string    `json:"text,omitempty"`   // dead: one line
 	// Stops says of a dead letter that its order key stands still for it.
@@ -153,14 +162,14 @@ func (q *Queue) Stats() []RouteStats {
 	stats := make([]RouteStats, 0, len(q.routes))
 	for _, r := range q.routes {
 		s := RouteStats{
-			Route: r.name, Dead: r.letters.len(), InFlight: r.flying, Bytes: r.bytes,
+			Route: r.name, Dead: r.letters.len(), Awaiting: r.awaited.len(), InFlight: r.flying, Bytes: r.bytes,
 			Paused: r.paused, Stopped: r.stopped, IDs: q.ids.count(r.name), LastError: r.last, Loading: !q.loaded,
 		}
 		if it := r.oldest(); it != nil {
 			s.Oldest = q.clock.time(it.accepted)
 		}
 		switch d := r.dest; {
-		case d == nil && r.waiting+r.letters.len() == 0:
+		case d == nil && r.waiting+r.letters.len()+r.awaited.len() == 0:
 			continue
 		case d == nil:
 			s.Orphaned = r.waiting
@@ -228,6 +237,9 @@ func (q *Queue) Get(id string) (*Detail, error) {
 		}
 		d.Message, d.History, d.Reply, d.ReplyType = l.Message, l.Attempts, l.Reply, l.ReplyType
 		return &d, nil
+	}
+	if d, err := q.getAwaited(id); !errors.Is(err, ErrNotFound) {
+		return d, err
 	}
 	return q.getDelivered(id)
 }

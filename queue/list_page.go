@@ -35,6 +35,10 @@ func (q *Queue) List(f Filter) (page []Entry, next string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
+	if f.State == StateAwaiting {
+		page, next = q.listAwaited(f, strings.TrimPrefix(f.After, "a"), limit)
+		return page, next, nil
+	}
 	if f.State == StateDelivered {
 		return q.listDelivered(f, seq+1, limit)
 	}
@@ -181,7 +185,7 @@ func (r *routeState) count(s State) int {
 // pageDead takes the next of the dead letters. mu is held.
 func (q *Queue) pageDead(p *pager) (more bool) {
 	looked := 0
-	for id := range q.deadAfter(p.filter.Route, p.dead) {
+	for id := range q.idsAfter(p.filter.Route, p.dead, func(r *routeState) *idList { return &r.letters }) {
 		if looked++; looked > breath {
 			return true
 		}
@@ -194,12 +198,12 @@ func (q *Queue) pageDead(p *pager) (more bool) {
 	return false
 }
 
-// deadAfter yields the ids of the dead letters of a route, or of all for "",
-// behind one, in order.
-func (q *Queue) deadAfter(route, id string) func(yield func(string) bool) {
+// idsAfter yields the ids of a list of a route, or of all for "", behind one, in
+// order.
+func (q *Queue) idsAfter(route, id string, list func(*routeState) *idList) func(yield func(string) bool) {
 	if route != "" {
 		if r := q.routes[route]; r != nil {
-			return r.letters.after(id)
+			return list(r).after(id)
 		}
 		return func(func(string) bool) {}
 	}
@@ -207,7 +211,7 @@ func (q *Queue) deadAfter(route, id string) func(yield func(string) bool) {
 		for at := id; ; {
 			first := "" // the least of the first of every route
 			for _, r := range q.routes {
-				for each := range r.letters.after(at) {
+				for each := range list(r).after(at) {
 					if first == "" || each < first {
 						first = each
 					}
@@ -234,7 +238,7 @@ func cursor(after string) (seq uint64, dead string, err error) {
 	switch kind {
 	case "":
 		return 0, "", nil
-	case "d":
+	case "d", "a":
 		return 0, rest, nil
 	case "w", "k":
 		if seq, err = strconv.ParseUint(rest, 10, 63); err == nil {

@@ -48,6 +48,7 @@ type memoryData struct {
 	state    map[string][]byte
 	known    []Known
 	replies  map[string]memoryRecord
+	awaited  map[string][]byte
 	done     []memoryDone
 	doneSeq  uint64
 }
@@ -64,7 +65,7 @@ func NewMemory() *Memory {
 	d := &memoryData{
 		log: make(map[uint64]memoryRecord), dead: make(map[string]memoryRecord),
 		attempts: make(map[string][]AttemptRecord), state: make(map[string][]byte),
-		replies: make(map[string]memoryRecord),
+		replies: make(map[string]memoryRecord), awaited: make(map[string][]byte),
 	}
 	return newMemory(d, nil, Info{ID: "memory", Epoch: 1, Clean: true, Durability: Strict})
 }
@@ -104,7 +105,7 @@ func (s *Memory) Reopen() *Memory {
 	i.Epoch++
 	i.Clean = s.closed && s.err == nil
 	s.closed = true
-	d := &memoryData{last: s.data.last, log: maps.Clone(s.data.log), dead: maps.Clone(s.data.dead), attempts: maps.Clone(s.data.attempts), state: maps.Clone(s.data.state), known: slices.Clone(s.data.known), replies: maps.Clone(s.data.replies), done: slices.Clone(s.data.done), doneSeq: s.data.doneSeq}
+	d := &memoryData{last: s.data.last, log: maps.Clone(s.data.log), dead: maps.Clone(s.data.dead), attempts: maps.Clone(s.data.attempts), state: maps.Clone(s.data.state), known: slices.Clone(s.data.known), replies: maps.Clone(s.data.replies), awaited: maps.Clone(s.data.awaited), done: slices.Clone(s.data.done), doneSeq: s.data.doneSeq}
 	return newMemory(d, s.blobs.copy(), i)
 }
 

@@ -150,6 +150,11 @@ type Outcome struct {
 	// the message goes; its ID and Route are filled in by the queue. Nil is none.
 	Keep *Reply
 
+	// Awaits says of a message that is Delivered that another site has taken it, and
+	// has what its answer will need: Site and Meta, the queue fills in the rest. It is
+	// durable before the message goes. See [Queue.Answer].
+	Awaits *Awaited
+
 	// Next is a message that follows from one that Forwards and is Delivered or
 	// Dead: its answer, on the way to somebody else. It is durable before the
 	// first one goes; its ID, Accepted and After are filled in by the queue.

@@ -111,6 +111,9 @@ func (q *Queue) settled(ctx context.Context, it *item, doubt bool) (Fate, error)
 	}
 	q.mu.Lock()
 	fate := it.went
+	if fate == FateWaiting && doubt && q.handedOver(it) {
+		fate = FateDelivered
+	}
 	q.mu.Unlock()
 	if fate == FateWaiting && doubt && q.answered(it) {
 		fate = FateDelivered
@@ -118,5 +121,6 @@ func (q *Queue) settled(ctx context.Context, it *item, doubt bool) (Fate, error)
 	return fate, nil
 }
 
-// faultText is why a message dies whose answer, a fault, is on its way.
-const faultText = "answered with a fault, which is a message of its own"
+// faultText is why a message dies whose answer, a fault, is on its way, or the news of
+// its end.
+const faultText = "its end is told in a message of its own"

@@ -113,10 +113,23 @@ func (q *Queue) Drop(ctx context.Context, id string) error {
 	switch {
 	case it == nil && !dead:
 		q.mu.Unlock()
+		if err := q.dropAwaited(ctx, id); !errors.Is(err, ErrNotFound) {
+			return err
+		}
 		return q.dropDelivered(ctx, id)
 	case held || it != nil && it.where == inFlight:
 		q.mu.Unlock()
 		return ErrBusy
+	}
+	if it != nil && it.forwards() {
+		q.inHand[id] = &hand{} // nobody may give it meanwhile
+		it.route.take(it)
+		q.mu.Unlock()
+		defer q.release(id, it)
+		if err := q.mourn(it); err != nil {
+			return err
+		}
+		q.mu.Lock()
 	}
 	recorded := false
 	var known Known

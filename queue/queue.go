@@ -53,6 +53,7 @@ type Queue struct {
 	epoch   uint64                // of the labels that are given
 	numbers map[Stream]*numbering // of this epoch
 	seen    seen
+	awaits  awaits
 	saving  sync.Mutex // held while the states of seen are written; before mu
 
 	// moving is held for reading by what takes a message to where a backup has
@@ -99,7 +100,7 @@ func New(s Store, d Deliverer, opt Options) (*Queue, error) {
 		inHand: map[string]*hand{},
 		ids:    newIdentities(), complete: make(chan struct{}),
 		agenda: newAgenda(), clock: newClock(opt.Wall),
-		epoch: newEpoch(), numbers: map[Stream]*numbering{}, seen: newSeen(),
+		epoch: newEpoch(), numbers: map[Stream]*numbering{}, seen: newSeen(), awaits: newAwaits(),
 	}
 	q.many, _ = d.(BatchDeliverer)
 	s.OnCommit(q.committed)
@@ -327,6 +328,9 @@ func (q *Queue) Load(ctx context.Context) error {
 		return fmt.Errorf("queue: identities: %w", err)
 	}
 	if err := q.loadSeen(); err != nil {
+		return err
+	}
+	if err := q.loadAwaited(ctx); err != nil {
 		return err
 	}
 	follow := followers{}

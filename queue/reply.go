@@ -27,6 +27,9 @@ type Followed struct {
 	Fate Fate
 	// Meta is that of the message, which waits or is dead.
 	Meta []byte
+	// Expired says of one that waits that another site was to answer it, and that
+	// nobody waits for that any longer.
+	Expired bool
 	// Reply is that of a message that was delivered.
 	Reply *Reply
 }
@@ -38,6 +41,7 @@ type Followed struct {
 func (q *Queue) Follow(id string) (*Followed, error) {
 	q.mu.Lock()
 	it, dead, loaded := q.byID[keyOf(id)], q.buried.byID[id], q.loaded
+	there := q.awaits.byID[keyOf(id)]
 	f := &Followed{}
 	var seq uint64
 	switch {
@@ -48,6 +52,11 @@ func (q *Queue) Follow(id string) (*Followed, error) {
 		}
 	case dead != nil:
 		f.Route, f.Fate = dead.Route, FateDead
+	case there != nil:
+		f.Route = there.route.name
+		if there.dead != nil {
+			f.Fate = FateDead
+		}
 	}
 	q.mu.Unlock()
 	var err error
@@ -64,6 +73,10 @@ func (q *Queue) Follow(id string) (*Followed, error) {
 		var d *DeadLetter
 		if d, err = q.store.Dead(id); err == nil {
 			f.Meta = d.Meta
+			return f, nil
+		}
+	case there != nil:
+		if err = q.followAwaited(id, f); err == nil {
 			return f, nil
 		}
 	}
@@ -89,6 +102,9 @@ func (q *Queue) delivered(run *running, d *destState, it *item, m *Message, n in
 		r := *o.Keep
 		r.ID, r.Route, body = it.id(), it.route.name, r.Body
 		err = q.insist(run.ctx, it, func() error { return q.store.KeepReply(context.Background(), &r) })
+	}
+	if err == nil && o.Awaits != nil {
+		err = q.handOver(run, it, m, o.Awaits)
 	}
 	if err == nil && o.Next != nil {
 		body = o.Next.Body

@@ -206,6 +206,10 @@ func (q *Queue) once(ctx context.Context, l *Label, put func() error) error {
 // Consume notes durably that the messages with these labels need no places of their
 // own: they repeat others that were accepted before, or an operator drops them.
 func (q *Queue) Consume(ctx context.Context, labels ...*Label) error {
+	// A state of what is known so far would take the place of the whole one.
+	if err := q.indexed(ctx); err != nil {
+		return err
+	}
 	q.mu.Lock()
 	for _, l := range labels {
 		q.seen.finish(l)

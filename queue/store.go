@@ -27,7 +27,7 @@ var (
 )
 
 // Store is the durable side of a queue: the log of accepted messages, the dead
-// letters, the attempts made so far, replies, and a few small states. Its methods may be
+// letters, the attempts made so far, replies, what is awaited of other sites, and a few small states. Its methods may be
 // called from many goroutines. The embedded store and its in-memory twin pass
 // one contract suite.
 type Store interface {
@@ -101,6 +101,18 @@ type Store interface {
 	// Reply reads one, also for about an hour after it has expired; then it is
 	// forgotten. ErrNotFound, ErrCorrupt.
 	Reply(id string) (*Reply, error)
+
+	// KeepAwaited keeps what is awaited of another site and returns once it is durable;
+	// an older one of the same message does not count any more. It may take what
+	// KeepReply may.
+	// Errors: ErrFull, ErrTooLarge, ErrClosed (definite), ErrUnknown.
+	KeepAwaited(ctx context.Context, a *Awaited) error
+	// Awaited reads one. ErrNotFound, ErrCorrupt.
+	Awaited(id string) (*Awaited, error)
+	// ScanAwaited calls f for each.
+	ScanAwaited(ctx context.Context, f func(*Awaited) error) error
+	// ForgetAwaited forgets one; durable when it returns.
+	ForgetAwaited(ctx context.Context, id string) error
 
 	// SetKeepDelivered says how long messages stay that were delivered; 0 forgets
 	// all of them. It may be called at any time.

@@ -54,6 +54,7 @@ func testContract(t *testing.T, mk storeMaker) {
 		{"KnownCrash", contractKnownCrash},
 		{"Reply", contractReply},
 		{"ReplyCrash", contractReplyCrash},
+		{"Awaited", contractAwaited},
 		{"Delivered", contractDelivered},
 		{"Dead", contractDead},
 		{"DeadManyAttempts", contractDeadManyAttempts},

@@ -21,7 +21,7 @@ const (
 	pageLimit    = 1000
 )
 
-var queueStates = []string{"pending", "retrying", "dead", "orphaned", "delivered"}
+var queueStates = []string{"pending", "retrying", "dead", "orphaned", "delivered", "awaiting"}
 
 // queueFlags are those of all queue commands.
 type queueFlags struct {
@@ -238,10 +238,13 @@ func (c *cli) listMessages(ctx context.Context, q *queueClient, route string, fi
 		}
 		shown += len(p.Messages)
 		switch {
-		case p.Next == "" && shown == 0:
-			c.say("no message of %s is stored that fits", route)
-			return nil
 		case p.Next == "":
+			if shown == 0 {
+				c.say("no message of %s is stored that fits", route)
+			}
+			if filters["state"] == "" {
+				return c.sayAwaiting(ctx, q, route)
+			}
 			return nil
 		case limit > 0 && shown >= limit:
 			c.say("there are more: use --limit or --all")
@@ -249,6 +252,21 @@ func (c *cli) listMessages(ctx context.Context, q *queueClient, route string, fi
 		}
 		query.Set("after", p.Next)
 	}
+}
+
+// sayAwaiting says how many messages of a route other sites have taken and are to
+// answer: they are listed only where they are asked for.
+func (c *cli) sayAwaiting(ctx context.Context, q *queueClient, route string) error {
+	var r admin.Queues
+	if err := q.get(ctx, "/queues", nil, &r); err != nil {
+		return err
+	}
+	for i := range r.Queues {
+		if s := &r.Queues[i]; s.Route == route && s.Awaiting > 0 {
+			c.say("%s of %s handed over to another site, which has not answered yet: --state awaiting shows them", count(s.Awaiting, "message"), route)
+		}
+	}
+	return nil
 }
 
 func (c *cli) printPage(page []admin.Entry, first bool) error {

@@ -76,7 +76,10 @@ func routeState(r *admin.RouteStats, now time.Time) string {
 		s = append(s, down)
 	}
 	if len(s) == 0 {
-		return "ok"
+		s = append(s, "ok")
+	}
+	if r.Awaiting > 0 {
+		s = append(s, count(r.Awaiting, "message")+" handed over, answer awaited")
 	}
 	return strings.Join(s, "; ")
 }
@@ -144,6 +147,9 @@ func printMessage(out io.Writer, m *admin.Message) error {
 	if e.InFlight {
 		state += ", under way"
 	}
+	if e.Site != "" {
+		state += ": " + e.Text
+	}
 	fact("state", state)
 	fact("operation", e.Operation)
 	fact("order key", e.Lane)
@@ -161,6 +167,9 @@ func printMessage(out io.Writer, m *admin.Message) error {
 	event(e.Accepted, "accepted")
 	for _, a := range m.Attempts {
 		event(a.At, "%s", attemptLine(&a))
+	}
+	if e.Site != "" {
+		event(e.Handed, "site %s has taken it", e.Site)
 	}
 	if !e.Died.IsZero() {
 		event(e.Died, "dead: %s", entryReason(e))

@@ -89,6 +89,7 @@ type RouteStats struct {
 	Retrying    int       `json:"retrying"`
 	Dead        int       `json:"dead"`
 	Orphaned    int       `json:"orphaned"`
+	Awaiting    int       `json:"awaiting,omitempty"` // other sites have them, and are to answer
 	InFlight    int       `json:"in_flight"`
 	Bytes       int64     `json:"bytes"`
 	Oldest      time.Time `json:"oldest,omitzero"`
@@ -114,6 +115,8 @@ type Entry struct {
 	Accepted    time.Time `json:"accepted"`
 	Died        time.Time `json:"died,omitzero"`
 	Delivered   time.Time `json:"delivered,omitzero"`
+	Site        string    `json:"site,omitempty"`  // awaiting: which has it
+	Handed      time.Time `json:"handed,omitzero"` // and since when
 	Size        int64     `json:"size"`
 	Attempts    int       `json:"attempts"`
 	NextAttempt time.Time `json:"next_attempt,omitzero"`
@@ -169,7 +172,7 @@ type Filter struct {
 }
 
 // states are the values of Filter.State.
-var states = []string{"pending", "retrying", "dead", "orphaned", "delivered"}
+var states = []string{"pending", "retrying", "dead", "orphaned", "delivered", "awaiting"}
 
 // noQueue is that of a gateway without a route that stores.
 type noQueue struct{}

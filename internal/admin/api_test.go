@@ -150,7 +150,7 @@ func TestAPI(t *testing.T) {
 		},
 		{name: "page of no route", method: "GET", path: "/queues/odrers/messages", status: 404, problem: "no-such-route", want: `"odrers"`},
 		{name: "route with a slash", method: "GET", path: "/queues/a%2Fb/messages", status: 404, problem: "no-such-route", want: `"a/b"`},
-		{name: "unknown state", method: "GET", path: "/queues/orders/messages?state=lost", status: 400, problem: "bad-parameter", want: `state must be one of pending, retrying, dead, orphaned, delivered, got "lost"`},
+		{name: "unknown state", method: "GET", path: "/queues/orders/messages?state=lost", status: 400, problem: "bad-parameter", want: `state must be one of pending, retrying, dead, orphaned, delivered, awaiting, got "lost"`},
 		{name: "empty state", method: "GET", path: "/queues/orders/messages?state=", status: 400, problem: "bad-parameter", want: "state must be"},
 		{name: "unknown parameter", method: "GET", path: "/queues/orders/messages?stat=dead", status: 400, problem: "bad-parameter", want: `"stat"`},
 		{name: "parameter twice", method: "GET", path: "/queues/orders/messages?limit=1&limit=2", status: 400, problem: "bad-parameter", want: "more than once"},

@@ -73,16 +73,18 @@ func (a *adminQueue) Store() (admin.StoreInfo, bool) {
 // Stats implements [admin.Queue].
 func (a *adminQueue) Stats() []admin.RouteStats {
 	stats := a.Queue.Stats()
-	out := make([]admin.RouteStats, len(stats))
-	for i, s := range stats {
-		out[i] = adminStats(&s)
+	out := make([]admin.RouteStats, 0, len(stats))
+	for i := range stats {
+		if !idleReturn(&stats[i]) {
+			out = append(out, adminStats(&stats[i]))
+		}
 	}
 	return out
 }
 
 func adminStats(s *queue.RouteStats) admin.RouteStats {
 	return admin.RouteStats{
-		Route: s.Route, Destination: s.Destination, Pending: s.Pending, Retrying: s.Retrying, Dead: s.Dead, Orphaned: s.Orphaned,
+		Route: s.Route, Destination: s.Destination, Pending: s.Pending, Retrying: s.Retrying, Dead: s.Dead, Orphaned: s.Orphaned, Awaiting: s.Awaiting,
 		InFlight: s.InFlight, Bytes: s.Bytes, Oldest: s.Oldest, Paused: s.Paused, Stopped: s.Stopped, IDs: s.IDs,
 		Down: s.Down, NextProbe: s.NextProbe, Held: string(s.Held), LastError: s.LastError, Loading: s.Loading,
 	}
@@ -113,7 +115,7 @@ func (a *adminQueue) filter(f admin.Filter) queue.Filter {
 func adminEntry(e *queue.Entry, hide routeMask) admin.Entry {
 	return admin.Entry{
 		ID: e.ID, Route: e.Route, Destination: e.Destination, Lane: hide.lane(e.Lane), Operation: e.Operation,
-		State: string(e.State), InFlight: e.InFlight, Accepted: e.Accepted, Died: e.Died, Delivered: e.Delivered, Size: e.Size,
+		State: string(e.State), InFlight: e.InFlight, Accepted: e.Accepted, Died: e.Died, Delivered: e.Delivered, Site: e.Site, Handed: e.Handed, Size: e.Size,
 		Attempts: e.Attempts, NextAttempt: e.NextAttempt, Reason: e.Reason, Text: e.Text,
 		Stops: e.Stops, WaitsFor: e.WaitsFor,
 	}
@@ -131,6 +133,9 @@ func (a *adminQueue) Get(id string) (*admin.Detail, error) {
 	}
 	if err := hide.mask(out, d.Message); err != nil {
 		return nil, adminError(err)
+	}
+	if d.State == queue.StateAwaiting {
+		out.EnvelopeError = "site " + d.Site + " has it"
 	}
 	for _, r := range d.History {
 		out.Attempts = append(out.Attempts, admin.Attempt{

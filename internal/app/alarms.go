@@ -11,6 +11,7 @@ import (
 	"soapway/config"
 	"soapway/internal/alert"
 	"soapway/internal/telemetry"
+	"soapway/proxy"
 	"soapway/queue"
 )
 
@@ -166,21 +167,28 @@ func (p *depot) links() (list []telemetry.LinkSample) {
 		queues[q.Route] = q
 	}
 	place := map[string]int{}
-	for i := range cfg.Routes {
-		n, ok := cfg.SiteNode(&cfg.Routes[i])
-		if !ok {
-			continue
-		}
-		at, known := place[n.Site]
+	add := func(site, route string) {
+		at, known := place[site]
 		if !known {
 			at = len(list)
-			place[n.Site] = at
-			list = append(list, telemetry.LinkSample{Link: n.Site})
+			place[site] = at
+			list = append(list, telemetry.LinkSample{Link: site})
 		}
-		l, q := &list[at], queues[cfg.Routes[i].Name]
+		l, q := &list[at], queues[route]
 		l.Waiting += q.Pending + q.Retrying
 		if !q.Oldest.IsZero() && (l.Oldest.IsZero() || q.Oldest.Before(l.Oldest)) {
 			l.Oldest = q.Oldest
+		}
+	}
+	for i := range cfg.Routes {
+		if n, ok := cfg.SiteNode(&cfg.Routes[i]); ok {
+			add(n.Site, cfg.Routes[i].Name)
+		}
+	}
+	for i := range cfg.Sites.Accept {
+		site := cfg.Sites.Accept[i].Name
+		if route := proxy.ReturnRoute(site); queues[route].Route != "" {
+			add(site, route) // there are answers for it
 		}
 	}
 	return list

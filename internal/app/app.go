@@ -86,6 +86,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	a.depot = newDepot(a.log, a.metrics, a.history, a.happened, &a.door)
 	a.depot.openStore = opt.openStore
 	a.sites = newSites(a.log, a.depot, &a.door)
+	a.depot.sites = a.sites
 	a.tests = a.newSelfTest(cfg)
 	securities, problems := buildTLS(cfg, nil, a.log)
 	a.showConfig(cfg, false, nil)

@@ -32,6 +32,7 @@ type depot struct {
 	happenings happenings
 	handler    *proxy.Handler // set before the first message
 	door       *door
+	sites      *sites // set before the first message
 	openStore  func(queue.StoreOptions) (queue.Store, error)
 
 	present atomic.Pointer[stock]
@@ -230,7 +231,8 @@ func queueRoutes(cfg *config.Config, has map[string]bool) (routes []queue.Route,
 			dests = destination(dests, known, classes, n.Origin(), cfg.ReplyBackend(n))
 		}
 	}
-	return routes, dests
+	back, sites := returnRoutes(cfg, known, classes)
+	return append(routes, back...), append(dests, sites...)
 }
 
 // destination appends a backend, unless it is known.
@@ -435,6 +437,9 @@ func (s *stock) receipt(kept *queue.Kept) (proxy.Receipt, error) {
 	case kept.Fate == queue.FateDead, kept.Fate == queue.FateDropped:
 		return r, fmt.Errorf("%w: message %s", proxy.ErrDeadLettered, kept.ID)
 	}
+	if s.queue.DeadThere(kept.ID) {
+		return r, fmt.Errorf("%w: message %s", proxy.ErrDeadLettered, kept.ID)
+	}
 	r.Repeat = kept.ID
 	if kept.Fate == queue.FateDelivered {
 		if reply, err := s.store.Reply(kept.ID); err == nil && !reply.Expired(s.now()) {
@@ -461,8 +466,11 @@ func (p *depot) Deliver(ctx context.Context, d *queue.Delivery) queue.Outcome {
 	defer context.AfterFunc(p.abort, func() { cancel(context.Cause(p.abort)) })()
 	g := p.door.enter()
 	defer g.leave()
+	if site, ok := returning(d.Destination); ok {
+		return p.sites.sendReturns(ctx, site, []*queue.Delivery{d})[0]
+	}
 	r := p.handler.Deliver(ctx, storedOf(d), tryOf(d))
-	return outcomeOf(&r)
+	return outcomeOf(&r, d)
 }
 
 // storedOf is a message under way as the proxy takes it.
@@ -485,17 +493,16 @@ func tryOf(d *queue.Delivery) proxy.Try {
 }
 
 // outcomeOf is the end of an attempt as the queue takes it.
-func outcomeOf(r *proxy.DeliveryResult) queue.Outcome {
+func outcomeOf(r *proxy.DeliveryResult, d *queue.Delivery) queue.Outcome {
 	o := queue.Outcome{
 		Verdict: verdicts[r.Verdict], Unhealthy: r.Unhealthy, Denied: r.Denied, Maybe: r.Maybe, Status: r.Status, Reason: r.Reason,
 		RetryAfter: r.RetryAfter, Reply: r.Reply, ReplyType: r.ReplyType,
 	}
-	if k := r.Kept; k != nil {
-		o.Keep = &queue.Reply{Meta: k.Meta, Body: k.Body, Until: k.Until}
+	o.Keep = keptAs(r.Kept)
+	if r.Awaits != nil {
+		o.Awaits = &queue.Awaited{Site: d.Label.Link, Meta: r.Awaits}
 	}
-	if m := r.Next; m != nil {
-		o.Next = &queue.Message{Route: m.Route, Destination: m.Backend, Operation: m.Operation, Meta: m.Meta, Body: m.Body}
-	}
+	o.Next = nextAs(r.Next)
 	return o
 }
 
@@ -521,7 +528,7 @@ func (p *depot) Follow(id string) (*proxy.Followed, error) {
 	case err != nil:
 		return nil, err
 	}
-	out := &proxy.Followed{Route: f.Route, Waiting: f.Fate == queue.FateWaiting, Dead: f.Fate == queue.FateDead, Meta: f.Meta}
+	out := &proxy.Followed{Route: f.Route, Waiting: f.Fate == queue.FateWaiting, Dead: f.Fate == queue.FateDead, Expired: f.Expired, Meta: f.Meta}
 	if f.Reply != nil {
 		out.Reply = keptReply(f.Reply)
 	}
@@ -532,6 +539,9 @@ func (p *depot) Follow(id string) (*proxy.Followed, error) {
 func (p *depot) Probe(ctx context.Context, destination string) error {
 	g := p.door.enter()
 	defer g.leave()
+	if site, ok := returning(destination); ok {
+		return p.sites.hub.Probe(ctx, site)
+	}
 	return p.handler.Probe(ctx, destination)
 }
 
@@ -543,9 +553,13 @@ func (p *depot) samples() []telemetry.QueueSample {
 	}
 	var out []telemetry.QueueSample
 	for _, st := range s.queue.Stats() {
+		if idleReturn(&st) {
+			continue
+		}
 		out = append(out, telemetry.QueueSample{
 			Route: st.Route, Backend: st.Destination, Pending: st.Pending, Retrying: st.Retrying, Dead: st.Dead,
 			Orphaned: st.Orphaned, Oldest: st.Oldest, Down: st.Down, Held: string(st.Held), Stopped: st.Stopped, IDs: st.IDs,
+			Awaiting: st.Awaiting,
 		})
 	}
 	return out

@@ -43,7 +43,11 @@ func (p *depot) EnqueueAll(ctx context.Context, ms []*proxy.Stored) ([]proxy.Rec
 		return receipts, errs
 	}
 	// Their labels are in no record: they must be remembered all the same.
-	if err := s.queue.Consume(ctx, repeated...); err != nil {
+	err = s.noAnswers(ctx, all, receipts)
+	if err == nil {
+		err = s.queue.Consume(ctx, repeated...)
+	}
+	if err != nil {
 		for i := range receipts {
 			if receipts[i].Repeat != "" && all[i].Came != nil {
 				receipts[i], errs[i] = proxy.Receipt{}, fmt.Errorf("%w: %w", proxy.ErrStoreUnknown, err)
@@ -60,6 +64,9 @@ func (p *depot) DeliverAll(ctx context.Context, ds []*queue.Delivery) []queue.Ou
 	defer context.AfterFunc(p.abort, func() { cancel(context.Cause(p.abort)) })()
 	g := p.door.enter()
 	defer g.leave()
+	if site, ok := returning(ds[0].Destination); ok {
+		return p.sites.sendReturns(ctx, site, ds)
+	}
 	ms, tries := make([]*proxy.Stored, len(ds)), make([]proxy.Try, len(ds))
 	for i, d := range ds {
 		ms[i], tries[i] = storedOf(d), tryOf(d)
@@ -67,7 +74,7 @@ func (p *depot) DeliverAll(ctx context.Context, ds []*queue.Delivery) []queue.Ou
 	results := p.handler.DeliverAll(ctx, ms, tries)
 	out := make([]queue.Outcome, len(results))
 	for i := range results {
-		out[i] = outcomeOf(&results[i])
+		out[i] = outcomeOf(&results[i], ds[i])
 	}
 	return out
 }

@@ -189,7 +189,7 @@ func (s *sites) NewEpoch() {
 
 // Heard implements [relay.Home]: what waits for the site is tried at once.
 func (s *sites) Heard(site string) {
-	for _, name := range backendsTo(s.depot.cfg.Load(), site) {
+	for _, name := range append(backendsTo(s.depot.cfg.Load(), site), proxy.ReturnBackend(site)) {
 		s.depot.tell(name, true, "")
 	}
 }
@@ -202,7 +202,7 @@ func (s *sites) proven(cfg *config.Config) {
 	s.fresh = nil
 	s.mu.Unlock()
 	for _, site := range fresh {
-		for _, name := range backendsTo(cfg, site) {
+		for _, name := range append(backendsTo(cfg, site), proxy.ReturnBackend(site)) {
 			s.depot.renewed(name)
 		}
 	}
@@ -230,6 +230,7 @@ func (s *sites) Take(ctx context.Context, from relay.Peer, items []*relay.Item) 
 	var places []int // of exs, in results
 	stock, broken := s.depot.taking()
 	follows := false // the last of exs is one that the item is behind
+	var replies []func()
 	for i, it := range items {
 		behind := it.Behind && i > 0
 		follows = follows && behind
@@ -246,6 +247,10 @@ func (s *sites) Take(ctx context.Context, from relay.Peer, items []*relay.Item) 
 		case err != nil:
 			results[i] = relay.Result{Outcome: relay.Later, Reason: "the index of the store is being rebuilt", RetryAfter: 2}
 			continue
+		case it.Reply:
+			follows = false
+			replies = append(replies, func() { results[i] = s.takeReply(ctx, stock, from, it, before) })
+			continue
 		case before:
 			results[i].Outcome = relay.Duplicate
 			continue
@@ -258,6 +263,11 @@ func (s *sites) Take(ctx context.Context, from relay.Peer, items []*relay.Item) 
 		ex.Arrival.Behind, follows = follows, true
 		exs, places = append(exs, ex), append(places, i)
 	}
+	var answers sync.WaitGroup
+	for _, take := range replies { // at once, so that they share syncs
+		answers.Go(take)
+	}
+	defer answers.Wait()
 	if len(exs) > 0 {
 		g := s.door.enter()
 		defer g.leave()
@@ -276,6 +286,9 @@ func exchangeOf(from relay.Peer, it *relay.Item, doubt bool) (*proxy.Exchange, e
 		Route: it.Route, Client: from.Address, TLS: true, Method: http.MethodPost, Host: it.Host, Length: it.Size,
 		Header: make(field.List, 0, len(it.Fields)+1), Body: bytes.NewReader(it.Body),
 		Arrival: &proxy.Arrival{Site: from.Site, Sites: it.Trace, Label: &label, Doubt: it.Doubt || doubt, Tail: it.Tail},
+	}
+	if it.WantsReply {
+		ex.Arrival.WantsReply = it.ID
 	}
 	if it.HasQuery {
 		ex.Target = "?" + it.Query
@@ -388,7 +401,7 @@ func (n *siteNode) outcome(ctx context.Context, r *relay.Result, err error) prox
 	case relay.Behind:
 		return proxy.Sent{Err: proxy.ErrBehind}
 	case relay.Stored, relay.Duplicate:
-		return proxy.Sent{Response: &proxy.Response{Status: http.StatusAccepted}}
+		return proxy.Sent{Response: &proxy.Response{Status: http.StatusAccepted, Later: true}}
 	case relay.Refused:
 		return notSent(proxy.SendError{Permanent: true, Err: errors.New("site " + n.node.Site + " refuses it: " + r.Reason)})
 	case relay.Denied:
@@ -414,7 +427,7 @@ func (n *siteNode) item(req *proxy.Request, inline int64) (*relay.Item, error) {
 	}
 	it := &relay.Item{
 		Label: *label, ID: req.ID, Route: n.node.Route, Tail: req.Rest, Query: req.Query, HasQuery: req.HasQuery, Host: req.Host,
-		SOAP: req.Version.String(), Action: req.Action, Accepted: req.Accepted, Doubt: req.Doubt, Trace: req.Sites, Size: req.Length,
+		SOAP: req.Version.String(), Action: req.Action, Accepted: req.Accepted, Doubt: req.Doubt, WantsReply: req.WantsReply, Trace: req.Sites, Size: req.Length,
 	}
 	h := req.Header.Clone()
 	proxy.WithoutGateway(&h)

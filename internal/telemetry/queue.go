@@ -21,6 +21,7 @@ type QueueSample struct {
 	Held                              string    // why it gets no attempts, see BackendSample
 	Stopped                           int       // order keys that stand still for a dead letter
 	IDs                               int       // messages of which repeats are noticed
+	Awaiting                          int       // messages that other sites have taken and are to answer
 }
 
 // LinkSample is what a scrape tells of the messages that wait for another site.
@@ -121,6 +122,9 @@ func (m *Metrics) WatchQueue(s QueueSource) {
 	free := gauges("gateway_disk_free_bytes", "Room on the filesystem of the store.")
 	m.registry.lookup(func(put putter) {
 		for _, q := range s.Queues() {
+			if q.Awaiting > 0 {
+				put(messages, float64(q.Awaiting), q.Route, "awaiting")
+			}
 			put(messages, float64(q.Dead), q.Route, "dead")
 			put(messages, float64(q.Orphaned), q.Route, "orphaned")
 			put(messages, float64(q.Pending), q.Route, "pending")

@@ -28,10 +28,11 @@ func (c *confirmed) note(label *queue.Label, o Outcome) {
 // peer is the far side of a link of ours.
 func (l *line) peer() Peer { return Peer{Site: l.cfg.Name, Subject: l.cfg.URL} }
 
-// compare looks for what the far side had answered for and has not any more. It is told
+// compare looks for what the far side had answered for, before it was asked, and has not
+// any more. It is told
 // once; what is lost there cannot be sent again from here, where it is gone: an
 // operator may have it kept (store.keep_delivered) and replay it.
-func (l *line) compare(far *greeting) {
+func (l *line) compare(far *greeting, had confirmed) {
 	if !far.Whole {
 		return // it still reads its log
 	}
@@ -41,9 +42,13 @@ func (l *line) compare(far *greeting) {
 	}
 	lost := uint64(0)
 	l.mu.Lock()
-	for s, n := range l.confirmed {
-		if n > has[s] {
-			lost += n - has[s]
+	for s, n := range had {
+		now := l.confirmed[s]
+		if n <= has[s] || now < n { // another greeting has told it
+			continue
+		}
+		lost += n - has[s]
+		if now == n {
 			l.confirmed[s] = has[s]
 		}
 	}

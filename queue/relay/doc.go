@@ -42,6 +42,14 @@
 // A pull is a batch the other way round, for a site that cannot be reached: the
 // site that fetches treats it as one that has come.
 //
+// # Answers
+//
+// An item may ask for the answer to it ([Item.WantsReply]). That is an item as well,
+// with a label of the site that sends it ([Item.Reply]); it goes over the link of that
+// site, or the site that waits for it fetches it. A [Home] takes it only where it has
+// sent the item to that site and awaits the answer, so that nobody can answer for
+// another, nor twice.
+//
 // # Limits
 //
 // A batch has at most [MaxItems] items, and at most [MaxOctets] octets of bodies that

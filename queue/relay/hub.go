@@ -36,6 +36,9 @@ const (
 	Later     Outcome = "later"     // there is no room for it now
 	Denied    Outcome = "denied"    // this site may not send to its route, or there is none
 	Behind    Outcome = "behind"    // it was not looked at, since the one before it was not taken
+	// Early says of an answer that it is here before the news that its item was taken;
+	// it may come again.
+	Early Outcome = "early"
 )
 
 // taken reports whether the far side has the item, so that what is behind it may come.
@@ -80,6 +83,8 @@ type Home interface {
 	SeenMarks(origin string) (marks []queue.SeenMark, whole bool)
 	// NewEpoch begins a new epoch of labels.
 	NewEpoch()
+	// Awaits reports whether a site is to answer items that it has taken.
+	Awaits(site string) bool
 	// Heard says that another site has shown that it can be reached.
 	Heard(site string)
 }
@@ -138,7 +143,8 @@ type Link struct {
 	Bandwidth int64
 	// Priority orders links: while one has items under way, those below it wait.
 	Priority uint8
-	// Pull also fetches what the other site has for this one.
+	// Pull also fetches what the other site has for this one. Without it only answers
+	// are fetched, as long as some are awaited ([Home.Awaits]).
 	Pull bool
 	// Routes are those that the other site may send to when it is fetched from.
 	Routes []string
@@ -198,7 +204,7 @@ func (h *Hub) Configure(site string, links []Link, accepts []string) {
 		}
 	}
 	for name, l := range fresh {
-		if h.lines[name] != l && l.cfg.Pull {
+		if h.lines[name] != l && l.client != nil {
 			h.wg.Go(l.fetchAll)
 		}
 	}

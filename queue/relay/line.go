@@ -44,8 +44,10 @@ type line struct {
 	// confirmed is what the far side has answered for since this line was made.
 	confirmed confirmed
 	wake      chan struct{}
-	fetched   *fetched    // the batch that the other site has fetched last
-	fetch     uint64      // counts fetches of the other site
+	fetched   *fetched  // the batch that the other site has fetched last
+	fetch     uint64    // counts fetches of the other site
+	expects   time.Time // until then answers are fetched, as some were asked for
+	asked     chan struct{}
 	quiet     *time.Timer // until the other site is taken for gone
 	closed    error
 	stats     stats
@@ -102,7 +104,7 @@ func itemsOf(batch []*pending) []*Item {
 }
 
 func newLine(h *Hub, cfg Link) *line {
-	l := &line{hub: h, cfg: cfg, rate: &bucket{rate: cfg.Bandwidth}, wake: make(chan struct{}, 1)}
+	l := &line{hub: h, cfg: cfg, rate: &bucket{rate: cfg.Bandwidth}, wake: make(chan struct{}, 1), asked: make(chan struct{}, 1)}
 	l.ctx, l.cancel = context.WithCancelCause(h.ctx)
 	l.stats.since = time.Now()
 	if cfg.URL != "" {
@@ -305,6 +307,7 @@ func (l *line) deliver(ctx context.Context, batch []*pending) {
 			l.confirmed.note(&items[i].Label, r.Outcome)
 		}
 	}
+	l.expect(items, results)
 	l.mu.Unlock()
 	var source errSource
 	switch {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 )
@@ -65,16 +66,15 @@ func (l *line) probe(ctx context.Context) error {
 func (l *line) greet(ctx context.Context) error {
 	l.mu.Lock()
 	done := l.greeted
+	had := maps.Clone(l.confirmed) // other batches may be answered while this one asks
 	l.mu.Unlock()
 	if done {
 		return nil
 	}
 	home := l.hub.opt.Home
 	g := greeting{Site: l.hub.Site(), Store: home.Store()}
-	given := map[markBody]uint64{}
 	for _, m := range home.Marks(l.cfg.Name) {
 		g.Marks = append(g.Marks, markBody{Epoch: m.Epoch, Link: m.Link, Class: m.Class, N: m.Given})
-		given[markBody{Epoch: m.Epoch, Link: m.Link, Class: m.Class}] = m.Given
 	}
 	b, err := json.Marshal(g)
 	if err != nil {
@@ -91,6 +91,10 @@ func (l *line) greet(ctx context.Context) error {
 	if far.Site != l.cfg.Name {
 		return fmt.Errorf("relay: %s is site %.60q and not %s", l.cfg.URL, far.Site, l.cfg.Name)
 	}
+	given := map[markBody]uint64{} // by now: some may have been given, and sent, since
+	for _, m := range home.Marks(l.cfg.Name) {
+		given[markBody{Epoch: m.Epoch, Link: m.Link, Class: m.Class}] = m.Given
+	}
 	for _, m := range far.Marks {
 		if n, ok := given[markBody{Epoch: m.Epoch, Link: m.Link, Class: m.Class}]; ok && m.N > n {
 			l.hub.opt.Log.Error("the far side has numbers that this store has never given: is a copy of this machine running?", "site", l.cfg.Name, "given", n, "there", m.N)
@@ -99,7 +103,7 @@ func (l *line) greet(ctx context.Context) error {
 			break
 		}
 	}
-	l.compare(&far)
+	l.compare(&far, had)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.stats.up {
@@ -302,19 +306,23 @@ func (g *given) Read(p []byte) (int, error) {
 func (l *line) fetchAll() {
 	var last pullBody
 	for l.ctx.Err() == nil {
+		if !l.fetches(&last) {
+			l.rest(l.hub.opt.Retry)
+			continue
+		}
 		err := l.fetchOne(&last)
 		if err == nil || l.ctx.Err() != nil {
 			continue
 		}
-		l.mu.Lock()
-		l.failed(err)
-		l.mu.Unlock()
-		pause := time.NewTimer(l.hub.opt.Retry)
-		select {
-		case <-pause.C:
-		case <-l.ctx.Done():
-			pause.Stop()
+		pause := l.hub.opt.Retry
+		if l.needless(err) {
+			pause = l.hub.opt.Quiet
+		} else {
+			l.mu.Lock()
+			l.failed(err)
+			l.mu.Unlock()
 		}
+		l.rest(pause)
 	}
 }
 
@@ -351,7 +359,10 @@ func (l *line) fetchOne(last *pullBody) error {
 		return err
 	}
 	defer body.Close()
-	peer := Peer{Site: l.cfg.Name, Subject: l.cfg.URL, Routes: l.cfg.Routes}
+	peer := Peer{Site: l.cfg.Name, Subject: l.cfg.URL}
+	if l.cfg.Pull {
+		peer.Routes = l.cfg.Routes
+	}
 	results, refused := l.hub.takeBatch(l.ctx, peer, body)
 	if refused != nil {
 		return fmt.Errorf("relay: what site %s has given cannot be taken (%d)", l.cfg.Name, refused.Status)

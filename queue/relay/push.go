@@ -327,9 +327,11 @@ func (l *line) post(ctx context.Context, path, typ, coding string, body io.Reade
 		}
 		return nil, err
 	}
-	l.mu.Lock()
-	l.stats.rtt = time.Since(began)
-	l.mu.Unlock()
+	if path != pathPull { // which waits for something to fetch
+		l.mu.Lock()
+		l.stats.rtt = time.Since(began)
+		l.mu.Unlock()
+	}
 	resp.Body = &answer{resp.Body, cancel}
 	return resp, nil
 }

@@ -28,9 +28,11 @@ type place struct {
 	queue *queue.Queue
 	hub   *Hub
 	stop  func()
+	asks  bool // answers are wanted: see asking
 
 	mu     sync.Mutex
 	got    []arrived
+	hold   bool                // answers nothing that is asked
 	refuse func(*Item) *Result // what Take answers, nil for no answer of its own
 	found  []Finding
 }
@@ -50,10 +52,14 @@ var (
 func (p *place) open(t *testing.T, opt Options, links []Link, accepts []string) {
 	t.Helper()
 	var err error
-	if p.queue, err = queue.New(p.store, p, queue.Options{Drain: time.Second}); err != nil {
+	var by queue.Deliverer = p
+	opt.Home = p
+	if p.asks {
+		by, opt.Home = asking{p}, asking{p}
+	}
+	if p.queue, err = queue.New(p.store, by, queue.Options{Drain: time.Second}); err != nil {
 		t.Fatal(err)
 	}
-	opt.Home = p
 	opt.Found = func(f Finding) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -67,7 +73,21 @@ func (p *place) open(t *testing.T, opt Options, links []Link, accepts []string) 
 	if p.next != "" {
 		d.Link, d.Parallel, r.Retry.Expire = p.next, 256, -1
 	}
-	if err := p.queue.Configure([]queue.Route{r}, []queue.Destination{d}); err != nil {
+	routes, dests := []queue.Route{r}, []queue.Destination{d}
+	for _, site := range accepts {
+		back := queue.Route{Name: "replies-" + site, Destination: "to-" + site}
+		back.Retry.Expire = -1
+		routes, dests = append(routes, back), append(dests, queue.Destination{Name: "to-" + site, Link: site, Parallel: 256})
+	}
+	for _, l := range links {
+		if !l.Pull || slices.Contains(accepts, l.Name) {
+			continue
+		}
+		back := queue.Route{Name: "replies-" + l.Name, Destination: "to-" + l.Name}
+		back.Retry.Expire = -1
+		routes, dests = append(routes, back), append(dests, queue.Destination{Name: "to-" + l.Name, Link: l.Name, Parallel: 256})
+	}
+	if err := p.queue.Configure(routes, dests); err != nil {
 		t.Fatal(err)
 	}
 	p.hub.Configure(p.name, links, accepts)
@@ -195,11 +215,13 @@ func (p *place) Probe(ctx context.Context, _ string) error {
 func (p *place) Store() string                  { return "store-" + p.name }
 func (p *place) Marks(link string) []queue.Mark { return p.queue.Marks(link) }
 func (p *place) SeenMarks(origin string) ([]queue.SeenMark, bool) {
-	whole := p.queue.Loaded()
-	return p.queue.SeenMarks(origin), whole
+	q := p.queue // which a restart replaces
+	whole := q.Loaded()
+	return q.SeenMarks(origin), whole
 }
-func (p *place) NewEpoch()    { p.queue.NewEpoch() }
-func (p *place) Heard(string) { p.queue.Tell("depot", true, "") }
+func (p *place) NewEpoch()               { p.queue.NewEpoch() }
+func (p *place) Heard(string)            { p.queue.Tell("depot", true, "") }
+func (p *place) Awaits(site string) bool { return p.queue.AwaitedOf(site) > 0 }
 
 // Take implements Home as the product does, without SOAP.
 func (p *place) Take(ctx context.Context, _ Peer, items []*Item) []Result {

@@ -28,7 +28,7 @@ export default function message(view, { live, signal, watch }, id) {
     const back = "#/queues/" + encodeURIComponent(e.route) + (e.state === "pending" ? "" : "?state=" + e.state);
     const actions = [];
     if (e.state === "dead" || e.state === "delivered") actions.push(button("Replay", () => act("Replay", () => post(messageAt(id) + "/replay"), "The message waits again.", "It waits again and is delivered when its turn comes. If an earlier attempt may have been processed it is marked as a possible duplicate."), "primary"));
-    if (e.state !== "delivered") actions.push(button("Move…", () => move(e)));
+    if (e.state !== "delivered" && e.state !== "awaiting") actions.push(button("Move…", () => move(e)));
     actions.push(button("Drop", () => act("Drop", () => remove(messageAt(id)), "The message is dropped.", "It is gone for good: nobody delivers it, and it cannot be brought back.", back), "danger-quiet"));
 
     put(
@@ -96,7 +96,7 @@ function body(title, text, base64, cut, type, error, notes = []) {
 
 function facts(e) {
   const row = (name, ...value) => value.some(Boolean) && [h("dt", null, name), h("dd", null, value)];
-  return h("section", { class: "card", "aria-labelledby": "facts" }, h("h2", { id: "facts" }, "Facts"), h("dl", { class: "facts" }, row("Route", h("a", { href: "#/queues/" + encodeURIComponent(e.route) }, e.route)), row("Backend", e.destination), row("Operation", e.operation), row("Order key", e.lane), row("Accepted", when(e.accepted)), row("Died", e.died && when(e.died)), row("Delivered", e.delivered && when(e.delivered)), row("Size", octets(e.size)), row("Next attempt", e.next_attempt && until(e.next_attempt))));
+  return h("section", { class: "card", "aria-labelledby": "facts" }, h("h2", { id: "facts" }, "Facts"), h("dl", { class: "facts" }, row("Route", h("a", { href: "#/queues/" + encodeURIComponent(e.route) }, e.route)), row("Backend", e.destination), row("Site", e.site), row("Handed over", e.handed && when(e.handed)), row("Operation", e.operation), row("Order key", e.lane), row("Accepted", when(e.accepted)), row("Died", e.died && when(e.died)), row("Delivered", e.delivered && when(e.delivered)), row("Size", octets(e.size)), row("Next attempt", e.next_attempt && until(e.next_attempt))));
 }
 
 /** timeline is what was tried, the latest last. */

@@ -14,6 +14,7 @@ const states = {
   dead: ["bad", "dead"],
   orphaned: ["bad", "orphaned"],
   delivered: ["good", "delivered"],
+  awaiting: ["calm", "awaits an answer"],
   paused: ["warn", "paused"],
 };
 
