@@ -184,8 +184,11 @@ func (o *octets) UnmarshalJSON(b []byte) error {
 // readMeta takes Meta apart again.
 func readMeta(b []byte) (*storedMeta, error) {
 	m := new(storedMeta)
-	if err := json.Unmarshal(b, m); err != nil {
-		return nil, fmt.Errorf("proxy: stored message: %w", err)
+	if !m.readPlain(b) {
+		*m = storedMeta{}
+		if err := json.Unmarshal(b, m); err != nil {
+			return nil, fmt.Errorf("proxy: stored message: %w", err)
+		}
 	}
 	if m.V != metaVersion {
 		return nil, fmt.Errorf("proxy: stored message: has form %d, this version knows %d", m.V, metaVersion)

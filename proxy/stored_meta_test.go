@@ -85,3 +85,66 @@ func FuzzMeta(f *testing.F) {
 		}
 	})
 }
+
+// plainMeta is what most messages have.
+func plainMeta() *storedMeta {
+	return &storedMeta{
+		V: metaVersion, SOAP: "1.1", Tail: "/a", Host: "plant:8080", Action: "urn:a", Client: "192.0.2.1:1", Space: "urn:test", Sites: []octets{"plant", "region"},
+		Header: [][2]octets{{"Content-Type", "text/xml; charset=utf-8"}, {"SOAPAction", `"urn:a"`}, {"Forwarded", `for="[2001:db8::1]:1";host="a\b"`}, {"User-Agent", "x/1"}, {"Via", "1.1 gateway"}, {"X-Forwarded-For", "192.0.2.1"}, {"X-Key", "k17"}},
+	}
+}
+
+// FuzzReadMeta: the quick reader reads what encoding/json reads, or leaves it to that.
+func FuzzReadMeta(f *testing.F) {
+	f.Add(plainMeta().append(nil))
+	f.Add([]byte(`{"v":1,"soap":"1.1","header":[]}`))
+	f.Add([]byte(`{"v":,"soap":""}`)) // found by this test
+	f.Add([]byte(`{"v":1,"soap":"1.1","sites":["a"],"header":[["a","b"],["c","d"]]}`))
+	f.Add([]byte(`{"v":12,"soap":"1.1","tail":"\\u0041"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var quick, slow storedMeta
+		if !quick.readPlain(b) {
+			return
+		}
+		if err := json.Unmarshal(b, &slow); err != nil {
+			t.Fatalf("%q is read, and is no JSON: %v", b, err)
+		}
+		if diff := cmp.Diff(slow, quick); diff != "" {
+			t.Errorf("%q is read otherwise (-want +got):\n%s", b, diff)
+		}
+	})
+}
+
+// TestReadMetaAllocs: Meta costs little beside its message.
+func TestReadMetaAllocs(t *testing.T) {
+	b := plainMeta().append(nil)
+	if !new(storedMeta).readPlain(b) {
+		t.Fatalf("%s is not read quickly", b)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := readMeta(b); err != nil {
+			t.Error(err)
+		}
+	}); n > 8 {
+		t.Errorf("%v allocations, want at most 8", n)
+	}
+}
+
+// BenchmarkReadMeta sets the quick reader beside encoding/json.
+func BenchmarkReadMeta(b *testing.B) {
+	text := plainMeta().append(nil)
+	b.Run("quick", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := readMeta(text); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("json", func(b *testing.B) {
+		for b.Loop() {
+			if err := json.Unmarshal(text, new(storedMeta)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
