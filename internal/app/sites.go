@@ -172,13 +172,21 @@ func (s *sites) Marks(link string) []queue.Mark {
 }
 
 // SeenMarks implements [relay.Home].
-func (s *sites) SeenMarks(origin string) (marks []queue.SeenMark, whole bool) {
-	if p := s.depot.present.Load(); p != nil {
-		whole = p.queue.Loaded() // first: what is read meanwhile is no reason for alarm
-		return p.queue.SeenMarks(origin), whole
+func (s *sites) SeenMarks(ctx context.Context, origin string) (marks []queue.SeenMark, whole bool) {
+	p := s.depot.present.Load()
+	if p == nil {
+		return nil, false
 	}
-	return nil, false
+	ctx, cancel := context.WithTimeout(ctx, marksPatience)
+	defer cancel()
+	if !p.queue.Loaded() && !p.loaded(ctx) {
+		return nil, false
+	}
+	return p.queue.SeenMarks(origin), true
 }
+
+// marksPatience is how long another site waits for what is known of its labels.
+const marksPatience = 5 * time.Second
 
 // NewEpoch implements [relay.Home].
 func (s *sites) NewEpoch() {

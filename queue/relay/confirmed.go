@@ -33,9 +33,6 @@ func (l *line) peer() Peer { return Peer{Site: l.cfg.Name, Subject: l.cfg.URL} }
 // once; what is lost there cannot be sent again from here, where it is gone: an
 // operator may have it kept (store.keep_delivered) and replay it.
 func (l *line) compare(far *greeting, had confirmed) {
-	if !far.Whole {
-		return // it still reads its log
-	}
 	has := map[queue.Stream]uint64{}
 	for _, m := range far.Marks {
 		has[queue.Stream{Epoch: m.Epoch, Link: m.Link, Class: m.Class}] = m.N

@@ -78,9 +78,9 @@ type Home interface {
 	Take(ctx context.Context, from Peer, items []*Item) []Result
 	// Marks are how far the labels of a link of this site have come.
 	Marks(link string) []queue.Mark
-	// SeenMarks are what is known of the labels of an origin; whole says that this is
-	// all of it, since the log has been read to its end.
-	SeenMarks(origin string) (marks []queue.SeenMark, whole bool)
+	// SeenMarks are what is known of the labels of an origin, once the log has been read
+	// to its end; whole is false if that takes longer than one should wait.
+	SeenMarks(ctx context.Context, origin string) (marks []queue.SeenMark, whole bool)
 	// NewEpoch begins a new epoch of labels.
 	NewEpoch()
 	// Awaits reports whether a site is to answer items that it has taken.

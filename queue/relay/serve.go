@@ -82,8 +82,6 @@ type greeting struct {
 	Site  string     `json:"site"`
 	Store string     `json:"store"`
 	Marks []markBody `json:"marks,omitempty"`
-	// Whole says that there are no other marks: the site has read all of its log.
-	Whole bool `json:"whole,omitempty"`
 	// Run names the run of the process that answers.
 	Run string `json:"run,omitempty"`
 }
@@ -98,7 +96,10 @@ type markBody struct {
 }
 
 // serveHello exchanges marks with a site that begins to send.
-func (h *Hub) serveHello(_ context.Context, peer Peer, r *Request) *Response {
+//
+// Before the log is read to its end there is no answer: the marks would be too few, and
+// the batch that follows would hide what is missing for good.
+func (h *Hub) serveHello(ctx context.Context, peer Peer, r *Request) *Response {
 	var g greeting
 	b, err := io.ReadAll(io.LimitReader(r.Body, answerMost))
 	if err == nil {
@@ -112,8 +113,12 @@ func (h *Hub) serveHello(_ context.Context, peer Peer, r *Request) *Response {
 		return resp
 	}
 	own := greeting{Site: h.Site(), Store: h.opt.Home.Store(), Run: h.run}
-	var seen []queue.SeenMark
-	seen, own.Whole = h.opt.Home.SeenMarks(origin)
+	seen, whole := h.opt.Home.SeenMarks(ctx, origin)
+	if !whole {
+		resp := refuse(http.StatusServiceUnavailable, "the index of the store is being rebuilt")
+		resp.Header.Set("Retry-After", "2")
+		return resp
+	}
 	for _, m := range seen {
 		own.Marks = append(own.Marks, markBody{m.Epoch, m.Link, m.Class, m.Top, m.Gaps})
 	}

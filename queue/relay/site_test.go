@@ -214,7 +214,7 @@ func (p *place) Probe(ctx context.Context, _ string) error {
 
 func (p *place) Store() string                  { return "store-" + p.name }
 func (p *place) Marks(link string) []queue.Mark { return p.queue.Marks(link) }
-func (p *place) SeenMarks(origin string) ([]queue.SeenMark, bool) {
+func (p *place) SeenMarks(_ context.Context, origin string) ([]queue.SeenMark, bool) {
 	q := p.queue // which a restart replaces
 	whole := q.Loaded()
 	return q.SeenMarks(origin), whole
