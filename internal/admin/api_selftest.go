@@ -86,6 +86,7 @@ func (a *api) startSelfTest(c *call) (any, error) {
 		return nil, selfTestProblem(err)
 	}
 	a.changed(c, "selftest", nil, "test", name, "id", n.ID)
+	a.happened.Publish(Event{Kind: EventTest, OK: true, Text: "self-test " + n.Test + " has started: this machine is loaded until it is over"})
 	return n, nil
 }
 

@@ -99,7 +99,8 @@ func TestSelfTestEndpoints(t *testing.T) {
 func TestSelfTestAudit(t *testing.T) {
 	a, lines := audited(t, "")
 	s := &scriptedTests{}
-	opt := Options{SelfTest: s, Token: "s3cret", Audit: a}
+	events := new(Events)
+	opt := Options{SelfTest: s, Token: "s3cret", Audit: a, Events: events}
 	start := func() {
 		ask(opt, "POST", "/api/v1/selftest", `{"test":"ping"}`, "Authorization", "Bearer s3cret", "Content-Type", jsonType)
 	}
@@ -108,6 +109,14 @@ func TestSelfTestAudit(t *testing.T) {
 	start()
 	s.err = nil
 	ask(opt, "POST", "/api/v1/selftest/cancel", "", "Authorization", "Bearer s3cret")
+	var told []string
+	_, happened, _, _ := events.subscribe("")
+	for _, e := range happened {
+		told = append(told, e.Kind)
+	}
+	if got := strings.Join(told, " "); got != "change selftest change change" {
+		t.Errorf("events: got %s", got)
+	}
 	var got []string
 	for _, l := range lines("") {
 		got = append(got, fmt.Sprint(l["action"], " ", l["result"], " ", l["what"], " ", l["client"]))

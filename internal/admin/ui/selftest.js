@@ -82,7 +82,7 @@ function running(cancel) {
   const name = h("h2", { id: "running" });
   const bar = h("progress", { class: "bar-progress", "aria-labelledby": "running" });
   const time = h("p", { class: "sub" });
-  const lines = h("pre", { class: "envelope lines", role: "log", "aria-label": "What it says", tabindex: "0" });
+  const lines = h("pre", { class: "envelope lines", role: "log", "aria-live": "off", "aria-label": "What it says", tabindex: "0" });
   const stop = button("Cancel…", cancel);
   const el = h("section", { class: "card", "aria-labelledby": "running", hidden: true }, h("div", { class: "card-head" }, name, badge("retrying", "this machine is loaded"), h("div", { class: "actions push" }, stop)), bar, time, lines);
   return {
