@@ -26,7 +26,7 @@ const (
 	lingerFor  = time.Second
 	lingerMost = 256 << 10
 
-	// parkAfter is how long a silent connection keeps its buffer.
+	// parkAfter is how long a silent connection keeps its buffers.
 	parkAfter = time.Second
 
 	// mostReset is how many streams are remembered that ended before their
@@ -53,6 +53,7 @@ type conn struct {
 	head    head
 	ready   []*stream // that have not begun yet
 	settled bool      // the first frame has come
+	partial time.Time // when we began to wait for the rest of a frame; zero for one of a body
 
 	writeBy time.Time // the write deadline that is set; only who flushes touches it
 
@@ -77,10 +78,12 @@ type conn struct {
 	out      []byte // frames that wait to be written
 	spare    []byte
 	flushing bool
+	booked   bool      // somebody is about to flush
 	room     sync.Cond // something was written, or the connection's window has grown
 
 	greeted bool      // the preface has come
 	away    bool      // a GOAWAY is on its way
+	promise uint32    // the last stream that one named: the next may not name a higher one
 	closing bool      // and nothing more: what comes is not read
 	idle    time.Time // since when there is no stream
 	err     error     // the connection has ended
@@ -90,6 +93,7 @@ func newConn(s *Server, outer net.Conn) *conn {
 	c := &conn{
 		srv: s, outer: outer, raw: outer, began: time.Now(),
 		streams: map[uint32]*stream{},
+		promise: maxWindow,
 		window:  connWindow, sendWindow: firstWindow, initial: firstWindow, maxFrame: frameSize,
 	}
 	if i, ok := outer.(interface{ Inner() net.Conn }); ok {
@@ -99,7 +103,7 @@ func newConn(s *Server, outer net.Conn) *conn {
 	c.idle = c.began
 	c.budget = budget{left: mostFrames, at: c.began}
 	c.room.L = &c.mu
-	c.in.conn = c.raw
+	c.in.conn, c.in.at = c.raw, c.began
 	c.encode = hpack.NewEncoder(&c.block)
 	c.decode = hpack.NewDecoder(tableSize, c.field)
 	c.decode.SetMaxStringLength(s.opt.HeaderBytes)
@@ -190,11 +194,12 @@ func (c *conn) patience() error {
 		by = c.began.Add(opt.HeaderTimeout)
 	case !c.head.since.IsZero():
 		by = c.head.since.Add(opt.HeaderTimeout)
-	case c.in.here() > 0:
-		by = c.in.at.Add(opt.BodyTimeout)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if by.IsZero() && c.in.here() > 0 {
+		by = c.frameBy()
+	}
 	for len(c.out) >= 2*mostOut && c.err == nil {
 		c.room.Wait() // who does not take what it has asked for cannot ask for more
 	}
@@ -211,6 +216,9 @@ func (c *conn) patience() error {
 		if park := c.in.at.Add(parkAfter); c.in.buf != nil && park.Before(by) {
 			if c.in.timeIsUp(park) {
 				c.in.release()
+				if !c.flushing && len(c.out) == 0 {
+					c.out, c.spare = nil, nil
+				}
 			} else {
 				by = park
 			}
@@ -221,6 +229,22 @@ func (c *conn) patience() error {
 	// With mu held, so that leave has the last word.
 	c.in.arm(by)
 	return nil
+}
+
+// frameBy is when more must have come of a frame that is here in part. Only a body
+// may come as slowly as it likes, as long as it is not silent; whatever else comes
+// octet by octet would keep a connection for ever that does nothing.
+func (c *conn) frameBy() time.Time {
+	if c.in.here() >= headSize {
+		f := parseHead(c.in.peek(headSize))
+		if s := c.streams[f.stream]; f.kind == kindData && s != nil && !s.body.whole {
+			return c.in.at.Add(c.srv.opt.BodyTimeout)
+		}
+	}
+	if c.partial.IsZero() {
+		c.partial = time.Now()
+	}
+	return c.partial.Add(c.srv.opt.HeaderTimeout)
 }
 
 // The ends of a connection at which nobody has done anything wrong.
@@ -242,6 +266,7 @@ func (c *conn) frame() error {
 		return err
 	}
 	p := c.in.next(headSize + f.length)[headSize:]
+	c.partial = time.Time{}
 	switch {
 	case !c.settled && (f.kind != kindSettings || f.has(flagAck)):
 		return violation("the first frame is not SETTINGS")
@@ -306,8 +331,8 @@ func (c *conn) data(f *frame, p []byte) error {
 		c.abandon(s, codeFlow)
 		return c.budget.spend()
 	}
-	if padding > 0 && !b.closed {
-		b.read += padding // with the next step
+	if padding > 0 && !b.closed && !f.has(flagEndStream) {
+		b.widen(padding) // nobody reads it
 	}
 	if !b.receive(p) {
 		c.giveBack(len(p))
@@ -595,7 +620,8 @@ func (c *conn) giveBack(n int) {
 func (c *conn) goAway(why code) {
 	if !c.away {
 		c.away = true
-		c.out = appendGoAway(c.out, c.last, why)
+		c.promise = min(c.promise, c.last)
+		c.out = appendGoAway(c.out, c.promise, why)
 	}
 }
 
@@ -611,9 +637,10 @@ func (c *conn) drain() {
 	c.flushElsewhere()
 }
 
-// leave has the reader stop once nothing is left to be done.
+// leave has the reader stop once nothing is left to be done. A connection that has
+// ended has its last frames to be waited for (linger).
 func (c *conn) leave() {
-	if c.away && !c.closing && !c.flushing && len(c.streams) == 0 && len(c.out) == 0 {
+	if c.away && !c.closing && !c.flushing && c.err == nil && len(c.streams) == 0 && len(c.out) == 0 {
 		c.closing = true
 		c.raw.SetReadDeadline(past)
 	}

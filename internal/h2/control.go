@@ -56,7 +56,12 @@ func (c *conn) settings(f *frame, p []byte) error {
 	case f.has(flagAck):
 		return nil
 	}
-	for ; len(p) > 0; p = p[settingSize:] {
+	for n := 0; len(p) > 0; n, p = n+1, p[settingSize:] {
+		if n > 0 { // each may concern every stream; the first is paid with its frame
+			if err := c.budget.spend(); err != nil {
+				return err
+			}
+		}
 		v := be32(p[2:])
 		switch binary.BigEndian.Uint16(p) {
 		case setTable:

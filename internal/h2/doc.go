@@ -23,7 +23,7 @@
 //
 // A stream that is reset, and every stream of a connection that ends, has lost its
 // caller: the context of its exchange ends with [h1.ErrGone]. A client that gives
-// up Options.MostLost exchanges is told to come again (GOAWAY, NO_ERROR), and what
+// up 100 exchanges is told to come again (GOAWAY, NO_ERROR), and what
 // else it has under way is answered. So is a client during [Server.Shutdown].
 //
 // # Limits
@@ -31,8 +31,8 @@
 // Streams (100), and exchanges that still run though their stream is over; octets
 // that nobody has read (256 KiB for a stream, 1 MiB for a connection) and that
 // nobody has taken off us (64 KiB and a frame); size of a head, and time for one;
-// silence inside a frame and inside a body; time without window; time without a
-// stream. Frames that carry no message have a budget, which grows with time and
+// time for any other frame; silence inside a body; time without window; time
+// without a stream. Settings, and frames that carry no message, have a budget, which grows with time and
 // with what the client gets done: 1000 at once and 100 a second. Who uses it up
 // is a flood and loses the connection (ENHANCE_YOUR_CALM).
 //

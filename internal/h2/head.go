@@ -36,7 +36,8 @@ type head struct {
 	host                                  string
 	hosts                                 int
 	lengths                               []string
-	cookie                                int // its index in fields, -1 if there is none
+	cookie                                int      // its index in fields, -1 if there is none
+	crumbs                                []string // its parts, if there are several
 	expect                                bool
 	fields                                field.List
 }
@@ -124,7 +125,10 @@ func (h *head) field(name, canonical, value string) {
 		h.lengths = append(h.lengths, value)
 	case "cookie": // one field again (RFC 9113 §8.2.3)
 		if h.cookie >= 0 {
-			h.fields[h.cookie].Value += "; " + value
+			if len(h.crumbs) == 0 {
+				h.crumbs = append(h.crumbs, h.fields[h.cookie].Value)
+			}
+			h.crumbs = append(h.crumbs, value)
 			return
 		}
 		h.cookie = len(h.fields)
@@ -154,6 +158,9 @@ func (h *head) request(r *Request) bool {
 		return false
 	case h.hosts > 1, h.hosts == 1 && h.seenAuthority && h.host != h.authority:
 		h.refuse(http.StatusBadRequest)
+	}
+	if len(h.crumbs) > 0 {
+		h.fields[h.cookie].Value = strings.Join(h.crumbs, "; ")
 	}
 	host := h.authority
 	if !h.seenAuthority {

@@ -65,11 +65,12 @@ type Options struct {
 	// HTTP/1.1; a larger one is answered with 431. Default 64 KiB.
 	HeaderBytes int
 
-	// HeaderTimeout bounds the time for the head of a request, and on a new
-	// connection for what a client must say first. Default 10s.
+	// HeaderTimeout bounds the time for the head of a request and for a frame of any
+	// other kind but DATA, and on a new connection for what a client must say
+	// first. Default 10s.
 	HeaderTimeout time.Duration
 
-	// BodyTimeout bounds the silence of a peer inside a frame and inside a body,
+	// BodyTimeout bounds the silence of a peer inside a body,
 	// the time it may take to accept one write, and that without a window for
 	// what it is to be sent. Default 30s.
 	BodyTimeout time.Duration
@@ -150,6 +151,8 @@ func (s *Server) ServeConn(outer net.Conn) {
 	if s.conns == nil || s.draining {
 		s.mu.Unlock()
 		outer.Close()
+		c.end(net.ErrClosed)
+		c.in.release()
 		return
 	}
 	s.conns[c] = struct{}{}

@@ -80,7 +80,7 @@ func (b *Body) Read(p []byte) (int, error) {
 		case b.r < len(b.got):
 			n := copy(p, b.got[b.r:])
 			b.take(n)
-			c.flush()
+			c.flushElsewhere() // which keeps mu: what is known of the body stays true
 			if b.r == len(b.got) && b.whole && b.err == nil {
 				return n, io.EOF
 			}
@@ -93,7 +93,7 @@ func (b *Body) Read(p []byte) (int, error) {
 		if b.expect && !b.s.answered {
 			b.expect = false
 			c.appendStatus(b.s.id, 100, 0)
-			c.flush()
+			c.flushElsewhere() // with mu given away here, the body could come unnoticed
 		}
 		if by.IsZero() {
 			by = time.Now().Add(c.srv.opt.BodyTimeout)
@@ -135,6 +135,11 @@ func (b *Body) take(n int) {
 	if b.whole || b.s.gone {
 		return
 	}
+	b.widen(n)
+}
+
+// widen gives the client room on the stream for n octets more.
+func (b *Body) widen(n int) {
 	if b.read += n; b.read >= streamStep {
 		b.window += b.read
 		b.s.c.out = append4(b.s.c.out, kindWindow, b.s.id, uint32(b.read))
@@ -201,4 +206,5 @@ func (s *stream) lose() {
 	s.body.fail(fmt.Errorf("h2: request body: %w: the stream is closed", io.ErrUnexpectedEOF))
 	s.cancel(h1.ErrGone)
 	s.changed.Broadcast()
+	s.c.room.Broadcast() // it may be the connection's window that its answer waits for
 }

@@ -63,8 +63,8 @@ func (c *conn) flush() {
 	c.leave()
 }
 
-// flushElsewhere is flush for the reader of the connection, which never waits for
-// its peer to read.
+// flushElsewhere is flush for those that must not wait for the peer to read: the
+// reader of the connection, and who reads a body. It keeps mu.
 func (c *conn) flushElsewhere() {
 	if c.flushing {
 		return
@@ -73,9 +73,14 @@ func (c *conn) flushElsewhere() {
 		c.leave()
 		return
 	}
+	if c.booked {
+		return
+	}
+	c.booked = true
 	c.srv.run(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		c.booked = false
 		c.flush()
 	})
 }
