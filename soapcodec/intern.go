@@ -5,21 +5,23 @@ package soapcodec
 // sends ever new names makes it start afresh, not grow. The zero value is
 // ready for use.
 type interner struct {
-	recent [64]string // by a weak hash, to spare nearly all the map's strong one
+	recent [1 << recentBits]string // by a weak hash, to spare nearly all the map's strong one
 	all    map[string]string
 }
 
 const (
 	maxInterned       = 512
 	maxInternedLength = 256
+	recentBits        = 7
 )
 
 func (in *interner) get(b []byte) string {
-	n := uint(len(b))
+	n := len(b)
 	if n == 0 {
 		return ""
 	}
-	recent := &in.recent[(n+3*uint(b[0])+5*uint(b[n/2])+7*uint(b[n-1]))%uint(len(in.recent))]
+	h := (uint32(n) | uint32(b[0])<<8 | uint32(b[n/2])<<16 | uint32(b[n-1])<<24) * 0x9E3779B1
+	recent := &in.recent[h>>(32-recentBits)]
 	if *recent == string(b) {
 		return *recent
 	}
