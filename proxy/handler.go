@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"io"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
@@ -22,6 +23,7 @@ type Handler struct {
 
 	swapped chan struct{} // has something when there is a new table: for Learn
 	shadows shadows
+	types   mediaTypes
 }
 
 var _ Server = (*Handler)(nil)
@@ -188,9 +190,10 @@ type call struct {
 	buf    *buffer // what it lies in; nil if the garbage collector owns that
 	closed atomic.Bool
 
-	closing func()      // finish and
-	cutting func(error) // cutShort, made once
-	simple  bool        // the answer was read from an HTTP node as a whole
+	closing func()                        // finish and
+	cutting func(error)                   // cutShort, made once, as is
+	opening func() (io.ReadCloser, error) // msg.open
+	simple  bool                          // the answer was read from an HTTP node as a whole
 
 	// Room for what most exchanges need once, in one piece of memory.
 	srcRoom   body
@@ -291,7 +294,7 @@ func (c *call) admit() (way func(*call) (*Reply, error), err error) {
 // checkHead refuses what the fields tell before the body is read (SPEC.md §3.3).
 func (c *call) checkHead() error {
 	if !c.ex.Framed {
-		ct, err := soapcodec.ParseContentType(c.typ)
+		ct, err := c.h.types.parse(c.typ)
 		if err != nil || !ct.IsSOAP() && !ct.IsPackage() || c.ex.Header.Count("Content-Type") > 1 {
 			return refuse(statusMediaType, "")
 		}

@@ -25,7 +25,7 @@ func (c *call) reply(resp *Response, node int) (*Reply, error) {
 		return nil, &backendError{soapcodec.CodeReplyTooLarge, errTooLarge}
 	}
 	typ := resp.Header.Get("Content-Type")
-	ct, err := soapcodec.ParseContentType(typ)
+	ct, err := c.h.types.parse(typ)
 	coding := contentCoding(resp.Header)
 	if resp.Framed {
 		ct, err, coding = soapcodec.ContentType{}, nil, codingIdentity

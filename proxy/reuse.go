@@ -39,8 +39,8 @@ func (c *call) giveBack() {
 		return
 	}
 	request, reply := emptied(c.reqRoom.Header), emptied(c.replyRoom.Header)
-	closing, cutting := c.closing, c.cutting
-	*c = call{closing: closing, cutting: cutting, requestFields: request, replyFields: reply}
+	closing, cutting, opening := c.closing, c.cutting, c.opening
+	*c = call{closing: closing, cutting: cutting, opening: opening, requestFields: request, replyFields: reply}
 	c.closed.Store(true) // to close its reply once more does nothing
 	k.spare.Store(c)
 }
