@@ -63,6 +63,7 @@ type conn struct {
 	reset   [mostReset]uint32
 	resets  int
 	serving int // exchanges that run
+	over    int // of these, whose streams have ended for both sides
 	lost    int // exchanges that the client gave up
 	budget  budget
 
@@ -449,7 +450,7 @@ func (c *conn) request() {
 		c.refuse(h, codeProtocol)
 		c.giveUp()
 		return
-	case c.away || c.serving >= maxStreams || len(c.streams) >= maxStreams:
+	case c.away || c.serving-c.over >= maxStreams || c.serving >= 2*maxStreams:
 		c.refuse(h, codeRefused)
 		return
 	case h.status != 0:
@@ -536,6 +537,9 @@ func (s *stream) answer() {
 	c := s.c
 	c.mu.Lock()
 	cut := s.respond()
+	if s.over = s.ended && s.body.whole; s.over {
+		c.over++ // another one may write it at once, and the client open its next stream
+	}
 	c.mu.Unlock()
 	s.tell(cut) // before it is written, so that what it counts is done when the client has it
 	c.mu.Lock()
@@ -558,6 +562,9 @@ func (s *stream) tell(cut error) {
 func (c *conn) finish(s *stream) {
 	s.body.shut()
 	c.serving--
+	if s.over {
+		c.over--
+	}
 	lost := s.gone
 	if !s.gone {
 		switch {

@@ -342,3 +342,52 @@ func TestDrip(t *testing.T) {
 		})
 	}
 }
+
+// slowDone is a handler that is told of its answers but does not return from it.
+type slowDone struct {
+	handlerFunc
+	told    chan bool
+	release chan bool
+}
+
+func (h slowDone) Done(*h1.Response, error) {
+	h.told <- true
+	<-h.release
+}
+
+// A stream whose answer the client may have does not count against the next ones,
+// though its exchange is not quite over.
+func TestAnsweredMakesRoom(t *testing.T) {
+	h := slowDone{func(_ context.Context, _ *Request, w *h1.Response) { w.Status = 204 }, make(chan bool, 3*maxStreams), make(chan bool)}
+	s, err := NewServer(Options{}, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newConn(s, writes{wrote: func([]byte) {}})
+	c.settled, c.greeted = true, true
+	open := func(n int) (refused int) {
+		for range n {
+			s := c.stream(c.last + 2)
+			if s == nil {
+				refused++
+				continue
+			}
+			s.body.whole = true // its exchange has not begun
+			c.srv.run(s.serve)
+			<-h.told
+		}
+		return refused
+	}
+	if got := open(maxStreams); got != 0 {
+		t.Errorf("got %d refused of the first", got)
+	}
+	if got := open(maxStreams + 5); got != 5 { // and those that hang have a bound
+		t.Errorf("got %d refused, want 5", got)
+	}
+	close(h.release)
+	c.end(net.ErrClosed)
+	s.open.Wait()
+	if c.serving != 0 || c.over != 0 {
+		t.Errorf("got %d exchanges, %d over", c.serving, c.over)
+	}
+}

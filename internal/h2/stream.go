@@ -43,7 +43,7 @@ type stream struct {
 	answered   bool // the head of the answer is on its way
 	ended      bool // so is its end
 	gone       bool // reset by either side, or the connection has ended
-	ours       bool // we have reset it
+	over       bool // ended for both sides, though the exchange still runs
 }
 
 // Body is the body of a request. It may be read by one goroutine at a time, also
