@@ -128,7 +128,9 @@ func (q *Queue) finishAll(run *running, d *destState, tries []*try, outcomes []O
 	var good []*try
 	var back []*item
 	var others sync.WaitGroup
-	plain := func(o *Outcome) bool { return o.Verdict == Delivered && o.Keep == nil && o.Next == nil && o.Awaits == nil }
+	plain := func(o *Outcome) bool {
+		return o.Verdict == Delivered && o.Keep == nil && o.Next == nil && o.Awaits == nil
+	}
 	for i, t := range tries {
 		if plain(&outcomes[i]) {
 			good = append(good, t)

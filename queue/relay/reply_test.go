@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -49,7 +50,7 @@ func (p asking) Deliver(ctx context.Context, d *queue.Delivery) queue.Outcome {
 		if d.Blob != nil {
 			it.Open = d.Blob.Open
 		}
-		return p.outcome(p.hub.Send(ctx, strings.TrimPrefix(d.Destination, "to-"), it))
+		return p.outcome(p.now().Send(ctx, strings.TrimPrefix(d.Destination, "to-"), it))
 	}
 	if p.next == "" {
 		body, err := wholeOf(d)
@@ -81,7 +82,7 @@ func (p asking) Deliver(ctx context.Context, d *queue.Delivery) queue.Outcome {
 	if it.WantsReply = len(what) > 0; it.WantsReply && what[0] == goesBack {
 		it.Trace = what[3:]
 	}
-	o := p.outcome(p.hub.Send(ctx, p.next, it))
+	o := p.outcome(p.now().Send(ctx, p.next, it))
 	if o.Verdict == queue.Delivered && it.WantsReply {
 		o.Awaits = &queue.Awaited{Site: p.next, Meta: []byte(meta)}
 	}
@@ -119,14 +120,14 @@ func (asking) outcome(r Result, err error) queue.Outcome {
 
 func (p asking) Probe(ctx context.Context, destination string) error {
 	if site, ok := strings.CutPrefix(destination, "to-"); ok {
-		return p.hub.Probe(ctx, site)
+		return p.now().Probe(ctx, site)
 	}
 	return p.place.Probe(ctx, destination)
 }
 
 func (p asking) Heard(site string) {
-	p.queue.Tell("depot", true, "")
-	p.queue.Tell("to-"+site, true, "")
+	p.index().Tell("depot", true, "")
+	p.index().Tell("to-"+site, true, "")
 }
 
 // DeliverAll implements queue.BatchDeliverer.
@@ -152,7 +153,7 @@ func (p asking) Take(ctx context.Context, from Peer, items []*Item) []Result {
 }
 
 func (p asking) take(ctx context.Context, from Peer, it *Item) Result {
-	label, q := it.Label, p.queue // which a restart replaces
+	label, q := it.Label, p.index() // which a restart replaces
 	body := it.Body
 	if it.Open != nil {
 		r, err := it.Open()
@@ -308,12 +309,11 @@ func TestAnswersComeBack(t *testing.T) {
 						}
 					}
 					const n = 300
-					lossy := rand.New(rand.NewPCG(11, 12))
-					for _, s := range sites {
+					for i, s := range sites {
 						for _, l := range s.links {
 							if w, ok := s.opt.Transport(l).(*wire); ok && hard {
 								w.mu.Lock()
-								w.lossy = lossy
+								w.lossy = rand.New(rand.NewPCG(11, uint64(i)))
 								w.mu.Unlock()
 							}
 						}
@@ -321,9 +321,7 @@ func TestAnswersComeBack(t *testing.T) {
 					for round := range 6 {
 						more, texts := first.questions(t, 200+round*n/6, n/6)
 						ids = append(ids, more...)
-						for id, b := range texts {
-							bodies[id] = b
-						}
+						maps.Copy(bodies, texts)
 						time.Sleep(time.Duration(round*700) * time.Millisecond)
 						if hard {
 							s := sites[round%len(sites)]

@@ -51,13 +51,13 @@ var (
 // open starts a site over a store.
 func (p *place) open(t *testing.T, opt Options, links []Link, accepts []string) {
 	t.Helper()
-	var err error
 	var by queue.Deliverer = p
 	opt.Home = p
 	if p.asks {
 		by, opt.Home = asking{p}, asking{p}
 	}
-	if p.queue, err = queue.New(p.store, by, queue.Options{Drain: time.Second}); err != nil {
+	q, err := queue.New(p.store, by, queue.Options{Drain: time.Second})
+	if err != nil {
 		t.Fatal(err)
 	}
 	opt.Found = func(f Finding) {
@@ -66,7 +66,7 @@ func (p *place) open(t *testing.T, opt Options, links []Link, accepts []string) 
 		p.found = append(p.found, f)
 	}
 	p.mu.Lock()
-	p.hub = NewHub(opt)
+	p.hub, p.queue = NewHub(opt), q
 	p.mu.Unlock()
 	d := queue.Destination{Name: "depot"}
 	r := queue.Route{Name: "orders", Destination: "depot"}
@@ -94,12 +94,13 @@ func (p *place) open(t *testing.T, opt Options, links []Link, accepts []string) 
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := p.queue.Run(ctx); err != nil {
+		if err := q.Run(ctx); err != nil {
 			t.Errorf("site %s: Run: %v", p.name, err)
 		}
 	})
 	hubCtx, end := context.WithCancel(t.Context())
-	wg.Go(func() { _ = p.hub.Run(hubCtx) })
+	hub := p.hub
+	wg.Go(func() { _ = hub.Run(hubCtx) })
 	var once sync.Once
 	p.stop = func() { once.Do(func() { cancel(); end(); wg.Wait() }) }
 	t.Cleanup(p.stop)
@@ -110,6 +111,13 @@ func (p *place) now() *Hub {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.hub
+}
+
+// index is the queue of the present start.
+func (p *place) index() *queue.Queue {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.queue
 }
 
 // restart is a kill and a new start.
@@ -152,7 +160,7 @@ func (p *place) Deliver(ctx context.Context, d *queue.Delivery) queue.Outcome {
 		p.got = append(p.got, arrived{body, d.Lane, d.PossibleDuplicate, time.Now()})
 		return queue.Outcome{}
 	}
-	r, err := p.hub.Send(ctx, p.next, p.item(d))
+	r, err := p.now().Send(ctx, p.next, p.item(d))
 	return outcomeOf(ctx, r, err)
 }
 
@@ -177,7 +185,7 @@ func (p *place) DeliverAll(ctx context.Context, ds []*queue.Delivery) []queue.Ou
 	for i, d := range ds {
 		items[i] = p.item(d)
 	}
-	results, err := p.hub.SendAll(ctx, p.next, items)
+	results, err := p.now().SendAll(ctx, p.next, items)
 	out := make([]queue.Outcome, len(ds))
 	for i := range ds {
 		if out[i] = outcomeOf(ctx, results[i], err); results[i].Outcome == "" && ds[i].Follows {
@@ -209,19 +217,19 @@ func (p *place) Probe(ctx context.Context, _ string) error {
 	if p.next == "" {
 		return nil
 	}
-	return p.hub.Probe(ctx, p.next)
+	return p.now().Probe(ctx, p.next)
 }
 
 func (p *place) Store() string                  { return "store-" + p.name }
-func (p *place) Marks(link string) []queue.Mark { return p.queue.Marks(link) }
+func (p *place) Marks(link string) []queue.Mark { return p.index().Marks(link) }
 func (p *place) SeenMarks(_ context.Context, origin string) ([]queue.SeenMark, bool) {
-	q := p.queue // which a restart replaces
+	q := p.index() // which a restart replaces
 	whole := q.Loaded()
 	return q.SeenMarks(origin), whole
 }
-func (p *place) NewEpoch()               { p.queue.NewEpoch() }
-func (p *place) Heard(string)            { p.queue.Tell("depot", true, "") }
-func (p *place) Awaits(site string) bool { return p.queue.AwaitedOf(site) > 0 }
+func (p *place) NewEpoch()               { p.index().NewEpoch() }
+func (p *place) Heard(string)            { p.index().Tell("depot", true, "") }
+func (p *place) Awaits(site string) bool { return p.index().AwaitedOf(site) > 0 }
 
 // Take implements Home as the product does, without SOAP.
 func (p *place) Take(ctx context.Context, _ Peer, items []*Item) []Result {
@@ -259,7 +267,7 @@ func (p *place) Take(ctx context.Context, _ Peer, items []*Item) []Result {
 		})
 		places, follows = append(places, i), true
 	}
-	for k, r := range p.queue.PutAll(ctx, ms) {
+	for k, r := range p.index().PutAll(ctx, ms) {
 		switch i := places[k]; {
 		case r.Err == nil:
 			results[i].Outcome = Stored
