@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -186,26 +187,26 @@ func TestPutAll(t *testing.T) {
 			return m
 		}
 		put := func(ms ...*Message) string {
-			out := ""
+			var out strings.Builder
 			for _, p := range r.PutAll(t.Context(), ms) {
 				switch {
 				case p.Err == nil && p.Repeat:
-					out += "repeat "
+					out.WriteString("repeat ")
 				case p.Err == nil:
-					out += "kept "
+					out.WriteString("kept ")
 				case errors.Is(p.Err, ErrSeen):
-					out += "seen "
+					out.WriteString("seen ")
 				case errors.Is(p.Err, ErrBehind):
-					out += "behind "
+					out.WriteString("behind ")
 				case errors.Is(p.Err, ErrFull):
-					out += "full "
+					out.WriteString("full ")
 				case errors.Is(p.Err, ErrOtherContent):
-					out += "other "
+					out.WriteString("other ")
 				default:
-					out += p.Err.Error()
+					out.WriteString(p.Err.Error())
 				}
 			}
-			return out
+			return out.String()
 		}
 		is := func(got, want string) {
 			t.Helper()
@@ -245,19 +246,19 @@ func TestPutAll(t *testing.T) {
 		for n := uint64(100); n < 120; n++ {
 			many = append(many, came(n, n > 100))
 		}
-		want := ""
+		var want strings.Builder
 		left := 30 - r.Waiting()
 		for i := range many {
 			switch {
 			case i < left:
-				want += "kept "
+				want.WriteString("kept ")
 			case i == left:
-				want += "full "
+				want.WriteString("full ")
 			default:
-				want += "behind "
+				want.WriteString("behind ")
 			}
 		}
-		is(put(many...), want)
+		is(put(many...), want.String())
 		if n := r.Waiting(); n != 30 {
 			t.Errorf("%d messages wait, want the quota of 30", n)
 		}

@@ -116,7 +116,7 @@ func TestLinearTime(t *testing.T) {
 			for _, one := range ways {
 				var short, long time.Duration
 				linear := false
-				for range 5 { // a busy machine is no fault of the algorithm's
+				for range 10 { // a busy machine is no fault of the algorithm's
 					short = measure([]byte(tt.doc(n)), one)
 					long = measure([]byte(tt.doc(4*n)), one)
 					// Below a millisecond the clock and the caches speak.
