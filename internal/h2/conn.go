@@ -323,6 +323,8 @@ func (c *conn) data(f *frame, p []byte) error {
 			return violation("DATA on a stream that was never opened")
 		case s != nil:
 			c.abandon(s, codeClosed)
+		case f.length >= octetsPerFrame:
+			return nil // the rest of an upload that was answered early
 		}
 		return c.budget.spend()
 	}

@@ -360,3 +360,26 @@ func TestBudget(t *testing.T) {
 		t.Errorf("got %d frames, want %d", n, mostFrames)
 	}
 }
+
+// Uploads that are answered before they have ended are no flood, however many: what
+// their sender has on the way when the answer comes is his loss enough.
+func TestEarlyAnswers(t *testing.T) {
+	addr := serving(t, Options{}, func(_ context.Context, r *Request, w *h1.Response) {
+		if w.Status = 413; r.Length == 3 {
+			w.Status = 200
+		}
+	})
+	c := dial(t, addr)
+	piece := make([]byte, octetsPerFrame)
+	id := uint32(1)
+	for range 300 {
+		c.open(id, false)
+		c.expect(fmt.Sprintf("HEADERS %d 413 end", id), fmt.Sprintf("RST_STREAM %d NO_ERROR", id))
+		for range 12 {
+			c.must(c.WriteData(id, false, piece))
+		}
+		id += 2
+	}
+	c.open(id, false, "content-length", "3")
+	c.expect(fmt.Sprintf("HEADERS %d 200 end", id))
+}
