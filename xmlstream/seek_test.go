@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/iotest"
 )
@@ -36,17 +37,17 @@ func TestSeek(t *testing.T) {
 		s.Watch(func(local []byte) bool { return string(local) == "c" })
 		for range 3 { // the third time all its tags are known
 			src.reset(s, []byte(doc))
-			got := ""
+			var got strings.Builder
 			for {
 				k, err := s.Seek()
 				if err != nil {
-					got += err.Error()
+					got.WriteString(err.Error())
 					break
 				}
-				got += fmt.Sprintf("%v %d-%d, ", k, s.Offset(), s.InputOffset())
+				fmt.Fprintf(&got, "%v %d-%d, ", k, s.Offset(), s.InputOffset())
 			}
-			if got != want {
-				t.Errorf("over %s: got %s, want %s", src.name, got, want)
+			if got.String() != want {
+				t.Errorf("over %s: got %s, want %s", src.name, got.String(), want)
 			}
 		}
 		s.Watch(nil)
