@@ -204,12 +204,7 @@ func (c *call) tried(i int, place Trace, began time.Time, resp *Response, err er
 // request is the message as nodes get it, but for Rest.
 func (c *call) request() *Request {
 	b := c.route.backend
-	req := &c.reqRoom
-	if c.requested {
-		req = new(Request)
-	}
-	c.requested = true
-	*req = Request{
+	req := &Request{
 		ID: c.ex.ID, Method: c.ex.Method,
 		Query: c.target.query, HasQuery: c.target.hasQuery,
 		Once:      c.msg.stream != nil,
@@ -231,8 +226,7 @@ func (c *call) request() *Request {
 // fields are those that describe the message and its way here, for a node or a
 // store.
 func (c *call) fields() field.List {
-	h := c.fwd.requestHeader(c.requestFields, c.decoded)
-	c.requestFields = nil
+	h := c.fwd.requestHeader(c.decoded)
 	switch {
 	case c.ex.Framed:
 		framedHeader(&h, c.outgoing(), c.action)

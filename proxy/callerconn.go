@@ -16,9 +16,6 @@ import (
 type CallerConn struct {
 	bound atomic.Int32 // len(conns)
 
-	// spare is the call of an exchange that is over, for the next one; see giveBack.
-	spare atomic.Pointer[call]
-
 	mu     sync.Mutex
 	conns  []boundConn // guarded by mu; few
 	closed bool        // guarded by mu

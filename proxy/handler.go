@@ -3,13 +3,11 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"io"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"soapway/internal/field"
 	"soapway/proxy/guard"
 	"soapway/soapcodec"
 )
@@ -48,7 +46,7 @@ func (h *Handler) Swap(t *Table) {
 
 // Serve implements [Server].
 func (h *Handler) Serve(ctx context.Context, ex *Exchange) *Reply {
-	c := h.newCall(ctx, ex)
+	c := &call{h: h, t: h.table.Load(), ex: ex, ctx: ctx}
 	reply := c.guarded((*call).serve)
 	c.finishOnClose(reply)
 	return reply
@@ -190,20 +188,11 @@ type call struct {
 	buf    *buffer // what it lies in; nil if the garbage collector owns that
 	closed atomic.Bool
 
-	closing func()                        // finish and
-	cutting func(error)                   // cutShort, made once, as is
-	opening func() (io.ReadCloser, error) // msg.open
-	simple  bool                          // the answer was read from an HTTP node as a whole
-
 	// Room for what most exchanges need once, in one piece of memory.
 	srcRoom   body
 	answering answer
 	replyRoom Reply
-	reqRoom   Request
-	requested bool // reqRoom is taken
-	// Memory for the fields of the two.
-	requestFields, replyFields field.List
-	out                        bytes.Reader
+	out       bytes.Reader
 }
 
 func (c *call) begin() {
@@ -345,10 +334,7 @@ func (c *call) finishOnClose(r *Reply) {
 	if r.Body == nil {
 		c.length = 0 // it may be that of what GET would bring
 	}
-	if c.closing == nil {
-		c.closing, c.cutting = c.finish, c.cutShort
-	}
-	r.Cut, r.Close = c.cutting, c.closing
+	r.Cut, r.Close = c.cutShort, c.finish
 }
 
 // cutShort is the Cut of the reply.
@@ -369,7 +355,6 @@ func (c *call) finish() {
 	}
 	c.close()
 	c.report(c.status, c.length)
-	c.giveBack()
 }
 
 // operation is the name that metrics may carry: only one that the description of

@@ -99,11 +99,10 @@ type forwarding struct {
 }
 
 // requestHeader makes the end-to-end fields of a request (SPEC.md §3.8), but for
-// the id and the backend's own. With decoded, the content coding was removed. They
-// lie in room if that is large enough.
-func (f *forwarding) requestHeader(room field.List, decoded bool) field.List {
+// the id and the backend's own. With decoded, the content coding was removed.
+func (f *forwarding) requestHeader(decoded bool) field.List {
 	in := f.ex.Header
-	out := roomFor(room, len(in)+ownFields)
+	out := make(field.List, 0, len(in)+ownFields)
 	drop := named(in)
 	accepts := false
 	for _, line := range in {
@@ -252,10 +251,9 @@ func acceptable(values []string) string {
 	return strings.Join(keep, ", ")
 }
 
-// replyHeader makes the end-to-end fields of a reply from those of a response. They
-// lie in room if that is large enough.
-func (f *forwarding) replyHeader(room, in field.List) field.List {
-	out := roomFor(room, len(in)+2)
+// replyHeader makes the end-to-end fields of a reply from those of a response.
+func (f *forwarding) replyHeader(in field.List) field.List {
+	out := make(field.List, 0, len(in)+2)
 	drop := named(in)
 	for _, line := range in {
 		key := canonical(line.Name)

@@ -22,7 +22,7 @@ func forward(t *testing.T, in http.Header, trusted bool, change func(*forwarding
 	if change != nil {
 		change(&f)
 	}
-	h := f.requestHeader(nil, decoded)
+	h := f.requestHeader(decoded)
 	h.Set(messageID, ex.ID)
 	(&backend{Backend: b}).addOwn(&h)
 	if d := cmp.Diff(field.Of(in), ex.Header); d != "" {
@@ -161,7 +161,7 @@ func TestReplyHeader(t *testing.T) {
 	}
 	f := forwarding{table: &Table{via: "1.1 gateway"}}
 	want := http.Header{"Content-Type": {"text/xml"}, "Set-Cookie": {"a=1", "b=2"}, "Via": {"1.1 lb, 1.1 gateway"}, "Server": {"x"}}
-	if d := cmp.Diff(want, f.replyHeader(nil, field.Of(in)).HTTP()); d != "" {
+	if d := cmp.Diff(want, f.replyHeader(field.Of(in)).HTTP()); d != "" {
 		t.Errorf("replyHeader (-want +got):\n%s", d)
 	}
 }

@@ -36,10 +36,7 @@ func (c *call) lateOptions(node string) soapcodec.Options {
 // address. The head is decoded once more for it: which node it is, and which
 // attempt, is not known before.
 func (c *call) fill(req *Request, node string) error {
-	if c.opening == nil {
-		c.opening = c.msg.open
-	}
-	req.Body, req.Data, req.Length = c.opening, c.msg.whole(), c.msg.length
+	req.Body, req.Data, req.Length = c.msg.open, c.msg.whole(), c.msg.length
 	if c.route.late() && c.ct.IsMultipart() {
 		return c.fillPackage(req, c.lateOptions(node))
 	}

@@ -196,10 +196,7 @@ type Node interface {
 	// Send makes one try. It returns when the head of the answer is there, or
 	// a *SendError. The try is cut when the response body is closed before its
 	// end, and when ctx ends at any time until then; ctx is that of the caller
-	// (an [Ending] as a rule) and may outlive the try. Once the response body is
-	// read to its end or closed the node must not look at req or its Header any
-	// more, unless the body of the request is a stream or larger than 64 KiB: their
-	// memory may be that of the next exchange.
+	// (an [Ending] as a rule) and may outlive the try.
 	Send(ctx context.Context, req *Request) (*Response, error)
 
 	// Probe asks whether the node can be reached, by connecting to it and no

@@ -116,8 +116,7 @@ func (c *call) notSOAP(resp *Response, node int, why error) (*Reply, error) {
 
 // replyHeader makes the caller's fields.
 func (c *call) replyHeader(resp *Response, node int) field.List {
-	h := c.stamped(c.fwd.replyHeader(c.replyFields, resp.Header))
-	c.replyFields = nil
+	h := c.stamped(c.fwd.replyHeader(resp.Header))
 	if l := h.Get("Location"); l != "" {
 		h.Set("Location", c.route.mapLocation(l, c.publicBase(), c.route.backend.urls[node]))
 	}
@@ -206,7 +205,7 @@ func (a *answer) ready(raw []byte, buf *buffer) (*Reply, error) {
 		return a.failed(err)
 	}
 	r := a.good(dec.Facts())
-	a.buf, a.simple = buf, buf != nil && a.coding == codingIdentity
+	a.buf = buf
 	a.give(r, raw)
 	return r, nil
 }
