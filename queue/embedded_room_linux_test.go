@@ -55,6 +55,30 @@ func fillDisk(t *testing.T, dir string) (release func()) {
 	}
 }
 
+// takeDisk takes what is free but for half a MiB, at once: a stranger who goes on
+// would take the reserve too when that is given up, and then there is no room.
+func takeDisk(t *testing.T, dir string) (release func()) {
+	t.Helper()
+	name := filepath.Join(dir, "ballast")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	free, err := FreeBytes(dir)
+	if err == nil {
+		err = unix.Fallocate(int(f.Fd()), 0, 0, free-512<<10)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func smallStore(t *testing.T, dir string) StoreOptions {
 	o := sealedOptions(t, filepath.Join(dir, "store"))
 	o.Durability, o.MaxBytes = Relaxed, 64<<20
@@ -181,7 +205,7 @@ func TestReserve(t *testing.T) {
 		m.Body = make([]byte, 100<<10)
 		seqs = append(seqs, put(t, s, m))
 	}
-	release := fillDisk(t, dir)
+	release := takeDisk(t, dir)
 	waitFor(t, "the reserve is given up", func() bool { _, err := os.Stat(reserve); return err != nil })
 	scanSeqs(t, s)
 	if err := s.Remove(seqs...); err != nil {

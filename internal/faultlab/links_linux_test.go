@@ -26,6 +26,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 var (
@@ -58,6 +60,7 @@ type room struct {
 	gw     *gateway
 	powers int
 	shift  time.Duration // of its wall clock, see shiftedBinary
+	cpu    string        // the only processor that it may use; all if empty
 }
 
 // links is two rooms with a cable between them.
@@ -88,7 +91,7 @@ func ip(args ...string) error {
 // newLinks makes rooms and cables, or skips the test where that cannot be done.
 func newLinks(t testing.TB) *links {
 	t.Helper()
-	for _, tool := range []string{"ip", "nsenter"} {
+	for _, tool := range []string{"ip", "nsenter", "taskset"} {
 		if _, err := exec.LookPath(tool); err != nil || os.Geteuid() != 0 {
 			t.Skip("network namespaces need root and " + tool)
 		}
@@ -315,7 +318,29 @@ func (r *room) start() {
 
 // enter is what a command begins with that runs in the room, by its clock.
 func (r *room) enter() []string {
-	return []string{"nsenter", "--net=/run/netns/" + r.name, "env", clockEnv + "=" + strconv.Itoa(int(r.shift/time.Second))}
+	enter := []string{"nsenter", "--net=/run/netns/" + r.name, "env", clockEnv + "=" + strconv.Itoa(int(r.shift/time.Second))}
+	if r.cpu != "" {
+		enter = append(enter, "taskset", "-c", r.cpu)
+	}
+	return enter
+}
+
+// apart gives each gateway a processor of its own, as sites have machines of their
+// own: what one of them does must not slow the other down. Where there are not two
+// they share what there is.
+func (l *links) apart() {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil || set.Count() < 2 {
+		l.t.Log("the gateways share a processor")
+		return
+	}
+	var cpus []string
+	for cpu := 0; len(cpus) < 2; cpu++ {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, strconv.Itoa(cpu))
+		}
+	}
+	l.plant.cpu, l.hq.cpu = cpus[0], cpus[1]
 }
 
 // binary is the gateway, with a clock that can be shifted if it is to be.
@@ -516,6 +541,7 @@ func TestLink(t *testing.T) {
 		n, flaps = 600, 4
 	}
 	l := newLinks(t)
+	l.apart()
 	l.configure()
 	l.hq.start()
 	l.plant.start()

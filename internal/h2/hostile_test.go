@@ -328,7 +328,7 @@ func TestDrip(t *testing.T) {
 					if err = c.patience(); err == nil {
 						time.Sleep(time.Second)
 						c.in.at = time.Now()
-						c.in.w++ // an octet
+						c.in.put([]byte{0xff})
 						c.in.late = !c.in.by.IsZero() && !time.Now().Before(c.in.by)
 					}
 				}
