@@ -151,7 +151,7 @@ func (c *conn) serve() {
 // wait waits for the first octets of a request, and reports whether they came.
 func (c *conn) wait(now, until time.Time) bool {
 	c.state.Store(stateWaiting)
-	if c.srv.draining.Load() {
+	if c.srv.conns.Draining() {
 		return false
 	}
 	c.in.take()
@@ -260,7 +260,7 @@ func (c *conn) exchange(x *exchange) (goesOn bool) {
 // keeps decides whether the connection can go on after the answer: what is left
 // of the request must never be taken for the next one.
 func (c *conn) keeps(r *Request, b *Body) bool {
-	return !c.resp.Close && !c.head.close && (r.Minor > 0 || c.head.keepAlive) && !c.srv.draining.Load() && b.drain()
+	return !c.resp.Close && !c.head.close && (r.Minor > 0 || c.head.keepAlive) && !c.srv.conns.Draining() && b.drain()
 }
 
 // linger takes in what a client still sends after the last answer on its
@@ -271,7 +271,7 @@ func (c *conn) linger() {
 		return
 	}
 	c.state.Store(stateWaiting)
-	if c.srv.draining.Load() {
+	if c.srv.conns.Draining() {
 		return
 	}
 	c.in.r, c.in.w = 0, 0

@@ -3,40 +3,34 @@ package h1
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"soapway/internal/field"
 )
 
-// Request is one request whose head is read.
-type Request struct {
+// Head is what a request says before its body, whichever HTTP it came by.
+type Head struct {
 	Method string
 
 	// Target is the request target, octet for octet.
 	Target string
 
-	// Host is the authority of a target in absolute form, else the Host field;
-	// "" where an HTTP/1.0 request has none.
+	// Host is the authority of a target in absolute form, else the Host field, or
+	// :authority; "" where an HTTP/1.0 request has none.
 	Host string
-
-	// Minor is 0 for HTTP/1.0 and 1 for every later HTTP/1.x.
-	Minor int
 
 	// Header has the fields with their canonical name (net/textproto), without
 	// Host and Transfer-Encoding. The handler may keep it.
 	Header field.List
 
-	// Length is the number of octets of Body, -1 if it is not known (chunked).
+	// Length is the number of octets of the body, -1 if it is not known.
 	Length int64
-
-	// Body is never nil.
-	Body *Body
 
 	// Received is when the head was complete.
 	Received time.Time
@@ -47,6 +41,17 @@ type Request struct {
 	// Conn is the connection as the listener gave it, for what the handler knows
 	// of it. It must not be used.
 	Conn net.Conn
+}
+
+// Request is one request whose head is read.
+type Request struct {
+	Head
+
+	// Minor is 0 for HTTP/1.0 and 1 for every later HTTP/1.x.
+	Minor int
+
+	// Body is never nil.
+	Body *Body
 }
 
 // Response is what the handler answers. Every field but Status may stay zero.
@@ -108,7 +113,11 @@ type Options struct {
 	Log *slog.Logger
 }
 
-func (o Options) withDefaults() Options {
+// Complete returns o with its defaults, or says what is wrong with it.
+func (o Options) Complete() (Options, error) {
+	if o.HeaderBytes < 0 || o.HeaderTimeout < 0 || o.BodyTimeout < 0 || o.IdleTimeout < 0 {
+		return o, errors.New("options: got a negative size or time")
+	}
 	if o.HeaderBytes == 0 {
 		o.HeaderBytes = 64 << 10
 	}
@@ -124,14 +133,7 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return o
-}
-
-func (o Options) validate() error {
-	if o.HeaderBytes < 0 || o.HeaderTimeout < 0 || o.BodyTimeout < 0 || o.IdleTimeout < 0 {
-		return errors.New("h1: options: got a negative size or time")
-	}
-	return nil
+	return o, nil
 }
 
 // Server serves connections. Its zero value is not usable, see [NewServer].
@@ -142,23 +144,19 @@ type Server struct {
 	ctx   context.Context // of every exchange
 	abort context.CancelCauseFunc
 
-	today atomic.Pointer[dateText]
+	today Date
 
-	draining atomic.Bool
-	open     sync.WaitGroup // the goroutines of connections, and the watch
-
-	mu    sync.Mutex
-	conns map[*conn]struct{}
-	empty chan struct{} // closed when draining and no connection is left
+	open  sync.WaitGroup // the goroutines of connections, and the watch
+	conns *Conns[*conn]
 }
 
 // NewServer returns a server; it has no goroutine before Serve.
 func NewServer(opt Options, h Handler) (*Server, error) {
-	opt = opt.withDefaults()
-	if err := opt.validate(); err != nil {
-		return nil, err
+	opt, err := opt.Complete()
+	if err != nil {
+		return nil, fmt.Errorf("h1: %w", err)
 	}
-	s := &Server{opt: opt, handler: h, conns: make(map[*conn]struct{}), empty: make(chan struct{})}
+	s := &Server{opt: opt, handler: h, conns: NewConns[*conn]()}
 	s.ctx, s.abort = context.WithCancelCause(context.Background())
 	return s, nil
 }
@@ -193,70 +191,28 @@ func (s *Server) Serve(ln net.Listener) error {
 // start gives a connection its goroutine.
 func (s *Server) start(outer net.Conn) {
 	c := newConn(s, outer)
-	s.mu.Lock()
-	if s.conns == nil {
-		s.mu.Unlock()
+	if !s.conns.Add(c, func() { s.open.Add(1) }) {
 		outer.Close()
 		return
 	}
-	s.conns[c] = struct{}{}
-	s.open.Add(1)
-	s.mu.Unlock()
 	go c.serve()
 }
 
 func (s *Server) remove(c *conn) {
-	s.mu.Lock()
-	delete(s.conns, c)
-	if s.draining.Load() && len(s.conns) == 0 {
-		s.signalEmpty()
-	}
-	s.mu.Unlock()
+	s.conns.Remove(c)
 	s.open.Done()
-}
-
-// signalEmpty is called with mu held.
-func (s *Server) signalEmpty() {
-	select {
-	case <-s.empty:
-	default:
-		close(s.empty)
-	}
 }
 
 // Shutdown ends every connection that has no exchange under way, at once, and
 // the others with their answer. It returns nil when none is left, or the cause
 // of ctx. The caller has closed the listener before.
-func (s *Server) Shutdown(ctx context.Context) error {
-	s.draining.Store(true)
-	s.mu.Lock()
-	for c := range s.conns {
-		c.closeIdle()
-	}
-	if len(s.conns) == 0 {
-		s.signalEmpty()
-	}
-	s.mu.Unlock()
-	select {
-	case <-s.empty:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+func (s *Server) Shutdown(ctx context.Context) error { return s.conns.Drain(ctx, (*conn).closeIdle) }
 
 // Close ends the contexts of all exchanges with cause, closes all connections
 // and returns once no goroutine of the server is left. The caller has closed the
 // listener and waited for Serve.
 func (s *Server) Close(cause error) {
-	s.draining.Store(true)
 	s.abort(cause)
-	s.mu.Lock()
-	conns := s.conns
-	s.conns = nil
-	for c := range conns {
-		c.outer.Close()
-	}
-	s.mu.Unlock()
+	s.conns.Close(func(c *conn) { c.outer.Close() })
 	s.open.Wait()
 }

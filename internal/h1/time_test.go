@@ -135,13 +135,11 @@ func TestParked(t *testing.T) {
 		ask(t, used)
 		time.Sleep(2 * parkAfter)
 		synctest.Wait()
-		s.mu.Lock()
-		for c := range s.conns {
+		s.conns.Each(func(c *conn) {
 			if c.in.buf != nil {
 				t.Error("a silent connection has a buffer")
 			}
-		}
-		s.mu.Unlock()
+		})
 		ask(t, used)
 		ask(t, fresh)
 		send(t, used, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n")

@@ -32,13 +32,11 @@ func (s *Server) watch() {
 		case <-s.ctx.Done():
 			return
 		case now := <-tick.C:
-			s.mu.Lock()
-			for c := range s.conns {
+			s.conns.Each(func(c *conn) {
 				if since := c.since.Load(); since != 0 && now.UnixNano()-since >= int64(watchEvery) {
 					due = append(due, c)
 				}
-			}
-			s.mu.Unlock()
+			})
 			for _, c := range due {
 				c.look(now)
 			}

@@ -110,7 +110,7 @@ func (c *conn) write(r *Request, resp *Response, keep bool) error {
 		c.tell(nil)
 		return cutBy(c.writeAll(b))
 	}
-	if whole, ok := resp.Body.(inMemory); ok && int64(whole.Len()) == length {
+	if whole := Whole(resp.Body, length); whole != nil {
 		c.gather.head = b
 		_, err := whole.WriteTo(&c.gather)
 		if err == nil && c.gather.head != nil { // an empty body writes nothing
@@ -135,10 +135,19 @@ func cutBy(err error) error {
 	return fmt.Errorf("%w: %w", errCut, err)
 }
 
-// inMemory is a body whose octets are all here, like a bytes.Reader.
-type inMemory interface {
+// InMemory is a body whose octets are all here, like a bytes.Reader.
+type InMemory interface {
 	Len() int
 	io.WriterTo
+}
+
+// Whole is the body of an answer, of that length, if it is in memory; else nil. It
+// is for package h2 as well.
+func Whole(body io.Reader, length int64) InMemory {
+	if b, ok := body.(InMemory); ok && int64(b.Len()) == length {
+		return b
+	}
+	return nil
 }
 
 // gather writes the octets of a body that is in memory together with the head
@@ -291,7 +300,7 @@ func (c *conn) appendHead(b []byte, resp *Response, minor int) []byte {
 		b = append(appendValue(b, f.Value), "\r\n"...)
 	}
 	if !dated {
-		b = append(append(append(b, "Date: "...), c.srv.date()...), "\r\n"...)
+		b = append(append(append(b, "Date: "...), c.srv.today.Text()...), "\r\n"...)
 	}
 	return b
 }
@@ -327,21 +336,4 @@ func ownField(name string) bool {
 		return equalFold(name, "transfer-encoding")
 	}
 	return false
-}
-
-// date is the value of a Date field at this moment (RFC 9110 §6.6.1), made once a
-// second.
-func (s *Server) date() string {
-	now := time.Now()
-	if d := s.today.Load(); d != nil && d.second == now.Unix() {
-		return d.text
-	}
-	d := &dateText{now.Unix(), now.UTC().Format(http.TimeFormat)}
-	s.today.Store(d)
-	return d.text
-}
-
-type dateText struct {
-	second int64
-	text   string
 }

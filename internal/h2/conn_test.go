@@ -43,7 +43,7 @@ func TestExchange(t *testing.T) {
 
 // What ends a connection, with the code that its client is told (RFC 9113 §7).
 func TestConnectionErrors(t *testing.T) {
-	addr := serving(t, Options{HeaderBytes: 1 << 10}, echo)
+	addr := serving(t, Options{Options: h1.Options{HeaderBytes: 1 << 10}}, echo)
 	head := func(c *client, id uint32, flags http2.Flags, block []byte) {
 		c.WriteRawFrame(http2.FrameHeaders, flags, id, block)
 	}
@@ -163,7 +163,7 @@ func TestStreamErrors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			release := make(chan bool)
 			defer close(release)
-			addr := serving(t, Options{HeaderBytes: 1 << 10}, func(ctx context.Context, r *Request, w *h1.Response) {
+			addr := serving(t, Options{Options: h1.Options{HeaderBytes: 1 << 10}}, func(ctx context.Context, r *Request, w *h1.Response) {
 				switch {
 				case r.Header.Has("X-Hold"):
 					select {

@@ -111,9 +111,8 @@ func (s *stream) respond() error {
 	if resp.Body == nil && !head {
 		length = 0
 	}
-	whole, inMemory := resp.Body.(inMemory)
-	inMemory = inMemory && int64(whole.Len()) == length
-	body := resp.Body != nil && !head && !noContent && !(inMemory && length == 0)
+	whole := h1.Whole(resp.Body, length)
+	body := resp.Body != nil && !head && !noContent && !(whole != nil && length == 0)
 	if noContent {
 		length = -1
 	}
@@ -123,7 +122,7 @@ func (s *stream) respond() error {
 	if !body {
 		return nil
 	}
-	if !inMemory {
+	if whole == nil {
 		return s.copy(resp.Body, length)
 	}
 	w := memoryWriter{s, length}
@@ -134,12 +133,6 @@ func (s *stream) respond() error {
 		err = errCut // it was not the one that it said
 	}
 	return err
-}
-
-// inMemory is a body whose octets are all here, like a bytes.Reader.
-type inMemory interface {
-	Len() int
-	io.WriterTo
 }
 
 // memoryWriter writes a body of which so many octets are left.
@@ -268,7 +261,7 @@ func (c *conn) appendAnswer(id uint32, resp *h1.Response, length int64, end bool
 		c.encode.WriteField(hpack.HeaderField{Name: "content-length", Value: strconv.FormatInt(length, 10)})
 	}
 	if !dated {
-		c.encode.WriteField(hpack.HeaderField{Name: "date", Value: c.srv.date()})
+		c.encode.WriteField(hpack.HeaderField{Name: "date", Value: c.srv.today.Text()})
 	}
 	c.appendBlock(id, flagIf(end, flagEndStream))
 }
@@ -314,21 +307,4 @@ func cleanValue(v string) string {
 		}
 	}
 	return strings.Trim(string(b), " \t")
-}
-
-// date is the value of a Date field at this moment (RFC 9110 §6.6.1), made once a
-// second.
-func (s *Server) date() string {
-	now := time.Now()
-	if d := s.today.Load(); d != nil && d.second == now.Unix() {
-		return d.text
-	}
-	d := &dateText{now.Unix(), now.UTC().Format(http.TimeFormat)}
-	s.today.Store(d)
-	return d.text
-}
-
-type dateText struct {
-	second int64
-	text   string
 }

@@ -2,6 +2,7 @@ package listen
 
 import (
 	"context"
+	"io"
 	"net/http"
 
 	"soapway/internal/h1"
@@ -23,14 +24,19 @@ type fast struct {
 func newFast(opt HTTPOptions, srv proxy.Server) (*fast, error) {
 	e := &fast{opt: opt, srv: srv}
 	var err error
-	e.h1, err = h1.NewServer(h1.Options{
-		HeaderBytes:   opt.HeaderBytes,
-		HeaderTimeout: opt.Timeouts.Header,
-		BodyTimeout:   opt.Timeouts.BodyIdle,
-		IdleTimeout:   opt.Timeouts.Idle,
-		Log:           opt.Log.With("listener", opt.Name),
-	}, e)
+	e.h1, err = h1.NewServer(opt.engine(), e)
 	return e, err
+}
+
+// engine are the options of our own engines.
+func (o *HTTPOptions) engine() h1.Options {
+	return h1.Options{
+		HeaderBytes:   o.HeaderBytes,
+		HeaderTimeout: o.Timeouts.Header,
+		BodyTimeout:   o.Timeouts.BodyIdle,
+		IdleTimeout:   o.Timeouts.Idle,
+		Log:           o.Log.With("listener", o.Name),
+	}
 }
 
 func (e *fast) serve(ln *bounded) error { return e.h1.Serve(ln) }
@@ -45,21 +51,32 @@ func (e *fast) Serve(ctx context.Context, r *h1.Request, w *h1.Response) {
 	if c.ending == nil {
 		c.ending = proxy.NewEnding(ctx) // which is that of the connection
 	}
-	reply := answer(c.ending, &e.opt, e.srv, &proxy.Exchange{
-		Received:    r.Received,
-		Listener:    e.opt.Name,
-		Route:       e.opt.Route,
-		Client:      r.Remote,
+	ex := e.opt.exchange(&r.Head, r.Body)
+	ex.Caller = &c.caller
+	give(w, answer(c.ending, &e.opt, e.srv, ex))
+}
+
+// exchange is a request of a connection, whose body is yet to be read.
+func (o *HTTPOptions) exchange(h *h1.Head, body io.Reader) *proxy.Exchange {
+	c := h.Conn.(*conn)
+	return &proxy.Exchange{
+		Received:    h.Received,
+		Listener:    o.Name,
+		Route:       o.Route,
+		Client:      h.Remote,
 		TLS:         c.tls,
 		Certificate: c.certificate,
-		Caller:      &c.caller,
-		Method:      r.Method,
-		Target:      r.Target,
-		Host:        r.Host,
-		Header:      r.Header,
-		Body:        r.Body,
-		Length:      r.Length,
-	})
+		Method:      h.Method,
+		Target:      h.Target,
+		Host:        h.Host,
+		Header:      h.Header,
+		Body:        body,
+		Length:      h.Length,
+	}
+}
+
+// give makes a reply the response.
+func give(w *h1.Response, reply *proxy.Reply) {
 	w.Status, w.Header, w.Body, w.Length = reply.Status, reply.Header, reply.Body, reply.Length
 	w.Close, w.Value = reply.CloseConnection, reply
 }

@@ -29,14 +29,7 @@ type fastH2 struct {
 func newFastH2(opt HTTPOptions, srv proxy.Server) (*fastH2, error) {
 	e := &fastH2{opt: opt, srv: srv}
 	var err error
-	e.h2, err = h2.NewServer(h2.Options{
-		HeaderBytes:   opt.HeaderBytes,
-		HeaderTimeout: opt.Timeouts.Header,
-		BodyTimeout:   opt.Timeouts.BodyIdle,
-		IdleTimeout:   opt.Timeouts.Idle,
-		Run:           e.workers.run,
-		Log:           opt.Log.With("listener", opt.Name),
-	}, e)
+	e.h2, err = h2.NewServer(h2.Options{Options: opt.engine(), Run: e.workers.run}, e)
 	return e, err
 }
 
@@ -63,27 +56,11 @@ var tooMany = field.List{{Name: "Retry-After", Value: "1"}}
 
 // Serve implements [h2.Handler].
 func (e *fastH2) Serve(ctx context.Context, r *h2.Request, w *h1.Response) {
-	c := r.Conn.(*conn)
-	var reply *proxy.Reply
 	if e.underWay.Add(1) > int64(e.opt.MaxConnections) {
-		reply = &proxy.Reply{Status: http.StatusServiceUnavailable, Header: tooMany}
-	} else {
-		reply = answer(proxy.NewEnding(ctx), &e.opt, e.srv, &proxy.Exchange{
-			Received:    r.Received,
-			Listener:    e.opt.Name,
-			Route:       e.opt.Route,
-			Client:      r.Remote,
-			TLS:         c.tls,
-			Certificate: c.certificate,
-			Method:      r.Method,
-			Target:      r.Target,
-			Host:        r.Host,
-			Header:      r.Header,
-			Body:        r.Body,
-			Length:      r.Length,
-		})
+		give(w, &proxy.Reply{Status: http.StatusServiceUnavailable, Header: tooMany})
+		return
 	}
-	w.Status, w.Header, w.Body, w.Length, w.Value = reply.Status, reply.Header, reply.Body, reply.Length, reply
+	give(w, answer(proxy.NewEnding(ctx), &e.opt, e.srv, e.opt.exchange(&r.Head, r.Body)))
 }
 
 // Done implements [h2.Handler].

@@ -8,15 +8,8 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync"
 	"time"
 )
-
-// errBodyClosed is what a request body gives once its exchange is over.
-var errBodyClosed = errors.New("listen: the request body is closed")
-
-// past is a deadline that has passed.
-var past = time.Unix(1, 0)
 
 // body is the body of an HTTP request. Every read of it has its own deadline,
 // so that a slow sender passes and a silent one does not.
@@ -30,13 +23,8 @@ type body struct {
 	idle time.Duration
 	gone context.CancelCauseFunc
 
-	mu      sync.Mutex
-	still   sync.Cond // signalled when reading becomes false
-	reading bool
+	reading
 	started bool  // read at least once: a 100 Continue has been sent if one was due
-	closed  bool  // no further reads
-	eof     bool  // read to its end
-	err     error // sticky, never io.EOF
 	left    int64 // -1 = unknown
 }
 
@@ -51,43 +39,20 @@ func newBody(rc *http.ResponseController, r *http.Request, idle time.Duration, g
 // for a body that is shorter than announced, [ErrBodyIdle], or what net/http
 // says of a broken chunk or connection.
 func (b *body) Read(p []byte) (int, error) {
-	b.mu.Lock()
-	switch {
-	case b.err != nil:
-		defer b.mu.Unlock()
-		return 0, b.err
-	case b.eof:
-		b.mu.Unlock()
-		return 0, io.EOF
-	case b.closed || b.reading:
-		b.mu.Unlock()
-		return 0, errBodyClosed
-	case len(p) == 0:
-		b.mu.Unlock()
-		return 0, nil
+	if begun, err := b.begin(p, b.armed); !begun {
+		return 0, err
 	}
-	b.reading, b.started = true, true
-	b.rc.SetReadDeadline(time.Now().Add(b.idle))
-	b.mu.Unlock()
-
 	n, err := b.src.Read(p)
-
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.reading = false
-	b.still.Broadcast()
 	if b.left > 0 {
 		b.left -= int64(n)
 	}
-	switch {
-	case err == nil:
-		return n, nil
-	case err == io.EOF:
-		b.eof = true
-		return n, io.EOF
-	}
-	b.err = b.reason(err)
-	return n, b.err
+	return n, b.end(err, b.reason)
+}
+
+// armed gives a read its time.
+func (b *body) armed() {
+	b.started = true
+	b.rc.SetReadDeadline(time.Now().Add(b.idle))
 }
 
 // reason is called with mu held. Whoever sends half a body and closes may still
@@ -111,23 +76,14 @@ func (b *body) reason(err error) error {
 // Close ends the reading of the body: a read under way returns soon, later ones
 // fail. It may be called while another goroutine reads.
 func (b *body) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	if b.reading {
-		b.rc.SetReadDeadline(past)
-	}
+	b.close(func() { b.rc.SetReadDeadline(past) })
 	return nil
 }
 
 // shut closes the body and waits until nobody reads it.
 func (b *body) shut() {
 	b.Close()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for b.reading {
-		b.still.Wait()
-	}
+	b.wait()
 }
 
 // inRead reports whether somebody reads, who will see and judge what happens to
@@ -135,7 +91,7 @@ func (b *body) shut() {
 func (b *body) inRead() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.reading
+	return b.busy
 }
 
 // broken reports whether reading has failed already.
@@ -161,24 +117,18 @@ func (b *body) drain(most int64, budget time.Duration, expects bool) bool {
 	case b.eof:
 		b.mu.Unlock()
 		return true
-	case b.err != nil || b.closed || b.reading || b.left > most || expects && !b.started:
+	case b.err != nil || b.closed || b.busy || b.left > most || expects && !b.started:
 		b.mu.Unlock()
 		return false
 	}
-	b.reading = true
+	b.busy = true
 	b.rc.SetReadDeadline(time.Now().Add(budget))
 	b.mu.Unlock()
 	_, err := io.CopyN(io.Discard, b.src, most+1)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.reading = false
-	b.still.Broadcast()
-	if err == io.EOF {
-		b.eof = true
-	} else {
-		b.err = errBodyClosed
+	if err == nil {
+		err = errBodyClosed // there is more
 	}
-	return b.eof
+	return b.end(err, func(error) error { return errBodyClosed }) == io.EOF
 }
 
 // linger takes in what a client still sends after the last answer on its

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -108,25 +107,20 @@ func (e *std) exchange(ctx context.Context, r *http.Request, b *body) *proxy.Rep
 // exchangeOf is a request as net/http has taken it.
 func exchangeOf(opt *HTTPOptions, c *conn, r *http.Request, body io.Reader) *proxy.Exchange {
 	client, _ := netip.ParseAddrPort(r.RemoteAddr)
-	var caller *proxy.CallerConn
+	ex := opt.exchange(&h1.Head{
+		Method:   r.Method,
+		Target:   r.RequestURI,
+		Host:     r.Host,
+		Header:   field.Of(r.Header),
+		Length:   r.ContentLength,
+		Received: time.Now(),
+		Remote:   client,
+		Conn:     c,
+	}, body)
 	if !c.h2 { // else many exchanges share it
-		caller = &c.caller
+		ex.Caller = &c.caller
 	}
-	return &proxy.Exchange{
-		Received:    time.Now(),
-		Listener:    opt.Name,
-		Route:       opt.Route,
-		Client:      client,
-		TLS:         c.tls,
-		Certificate: c.certificate,
-		Caller:      caller,
-		Method:      r.Method,
-		Target:      r.RequestURI,
-		Host:        r.Host,
-		Header:      field.Of(r.Header),
-		Body:        body,
-		Length:      r.ContentLength,
-	}
+	return ex
 }
 
 // fieldsOf gives the answer the fields of a reply, but for those that net/http writes.
@@ -152,18 +146,11 @@ func (e *std) write(w http.ResponseWriter, rc *http.ResponseController, r *http.
 	if reply.CloseConnection || conflict || !b.drain(drainMost, drainFor, expects) {
 		h["Connection"] = []string{"close"}
 	}
-	length := reply.Length
-	if reply.Body == nil && r.Method != http.MethodHead {
-		length = 0
-	}
-	if length >= 0 && reply.Status != http.StatusNoContent && reply.Status != http.StatusNotModified {
-		h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
-	}
+	length, body := announce(h, r.Method, reply)
 	out := &pacer{w: w, rc: rc, limit: e.opt.Timeouts.BodyIdle}
 	out.arm()
 	w.WriteHeader(reply.Status)
-	if reply.Body == nil || r.Method == http.MethodHead ||
-		reply.Status == http.StatusNoContent || reply.Status == http.StatusNotModified {
+	if !body {
 		return nil
 	}
 	return e.copy(out, reply.Body, length)

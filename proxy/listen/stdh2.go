@@ -1,7 +1,6 @@
 package listen
 
 import (
-	"context"
 	"log/slog"
 	"net"
 	"net/http"
@@ -34,12 +33,9 @@ var _ engine = (*stdH2)(nil)
 
 // stdH2 serves the connections of HTTP/2 by net/http.
 type stdH2 struct {
-	opt  HTTPOptions
-	srv  proxy.Server
-	http *http.Server
-	open sync.WaitGroup // connections that net/http serves
-
-	abort context.CancelCauseFunc // ends every exchange
+	netHTTP
+	opt HTTPOptions
+	srv proxy.Server
 
 	mu       sync.Mutex
 	stopped  bool
@@ -50,39 +46,17 @@ type stdH2 struct {
 
 func newStdH2(opt HTTPOptions, srv proxy.Server) *stdH2 {
 	e := &stdH2{opt: opt, srv: srv}
-	base, abort := context.WithCancelCause(context.Background())
-	e.abort = abort
 	protocols := new(http.Protocols)
 	// TLS, if there is any, is below what net/http sees.
 	protocols.SetUnencryptedHTTP2(true)
-	e.http = &http.Server{
-		Handler:                      http.HandlerFunc(e.serveHTTP),
-		DisableGeneralOptionsHandler: true,
-		ReadHeaderTimeout:            opt.Timeouts.Header, // for the preface
-		WriteTimeout:                 longAfter,
-		IdleTimeout:                  opt.Timeouts.Idle,
-		MaxHeaderBytes:               opt.HeaderBytes,
-		ErrorLog:                     slog.NewLogLogger(opt.Log.With("listener", opt.Name).Handler(), slog.LevelInfo),
-		Protocols:                    protocols,
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          maxStreams,
-			MaxReadFrameSize:              frameSize,
-			MaxReceiveBufferPerConnection: connWindow,
-			MaxReceiveBufferPerStream:     streamWindow,
-			WriteByteTimeout:              opt.Timeouts.BodyIdle,
-		},
-		BaseContext: func(net.Listener) context.Context { return base },
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, c)
-		},
-		ConnState: func(_ net.Conn, state http.ConnState) {
-			switch state {
-			case http.StateNew:
-				e.open.Add(1)
-			case http.StateClosed:
-				e.open.Done()
-			}
-		},
+	e.init(&e.opt, e.serveHTTP, protocols, slog.LevelInfo)
+	e.http.WriteTimeout = longAfter
+	e.http.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams:          maxStreams,
+		MaxReadFrameSize:              frameSize,
+		MaxReceiveBufferPerConnection: connWindow,
+		MaxReceiveBufferPerStream:     streamWindow,
+		WriteByteTimeout:              opt.Timeouts.BodyIdle,
 	}
 	return e
 }
@@ -90,19 +64,9 @@ func newStdH2(opt HTTPOptions, srv proxy.Server) *stdH2 {
 // serve takes connections until the listener is closed.
 func (e *stdH2) serve(ln *bounded) error { return e.http.Serve(&spoken{ln, e.opt}) }
 
-// drain has every connection end with its last stream, see engine.
-func (e *stdH2) drain(ctx context.Context, ln *bounded) {
-	ln.closeSilent()
-	if e.http.Shutdown(ctx) != nil {
-		e.abort(ErrShutdown)
-	}
-}
-
-// stop ends what is left, see engine.
+// stop implements engine. net/http does not wait for its handlers.
 func (e *stdH2) stop() {
-	e.abort(ErrShutdown)
-	e.http.Close()
-	e.open.Wait()
+	e.netHTTP.stop()
 	e.mu.Lock()
 	e.stopped = true
 	e.mu.Unlock()

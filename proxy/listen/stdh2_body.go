@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"sync"
 	"time"
 )
 
@@ -18,19 +17,15 @@ type streamBody struct {
 	src  io.ReadCloser
 	idle time.Duration
 
-	mu      sync.Mutex
-	still   sync.Cond // signalled when reading becomes false
-	timer   *time.Timer
-	by      time.Time // when the silence is too long
-	reading bool
-	closed  bool  // no further reads
-	eof     bool  // read to its end
-	err     error // sticky, never io.EOF
+	reading
+	timer *time.Timer
+	by    time.Time // when the silence is too long
 }
 
 func newStreamBody(rc *http.ResponseController, r *http.Request, idle time.Duration) *streamBody {
-	b := &streamBody{rc: rc, src: r.Body, idle: idle, eof: r.ContentLength == 0}
+	b := &streamBody{rc: rc, src: r.Body, idle: idle}
 	b.still.L = &b.mu
+	b.eof = r.ContentLength == 0
 	return b
 }
 
@@ -38,58 +33,40 @@ func newStreamBody(rc *http.ResponseController, r *http.Request, idle time.Durat
 // io.ErrUnexpectedEOF, with what net/http says, for a body that broke off or
 // does not have the length that was announced.
 func (b *streamBody) Read(p []byte) (int, error) {
-	b.mu.Lock()
-	switch {
-	case b.err != nil:
-		defer b.mu.Unlock()
-		return 0, b.err
-	case b.eof:
-		b.mu.Unlock()
-		return 0, io.EOF
-	case b.closed || b.reading:
-		b.mu.Unlock()
-		return 0, errBodyClosed
-	case len(p) == 0:
-		b.mu.Unlock()
-		return 0, nil
+	if begun, err := b.begin(p, b.armed); !begun {
+		return 0, err
 	}
-	b.reading = true
+	n, err := b.src.Read(p)
+	b.timer.Stop()
+	return n, b.end(err, b.reason)
+}
+
+// armed gives a read its time.
+func (b *streamBody) armed() {
 	b.by = time.Now().Add(b.idle)
 	if b.timer == nil {
 		b.timer = time.AfterFunc(b.idle, b.late)
 	} else {
 		b.timer.Reset(b.idle)
 	}
-	b.mu.Unlock()
+}
 
-	n, err := b.src.Read(p)
-
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.timer.Stop()
-	b.reading = false
-	b.still.Broadcast()
+// reason is called with mu held.
+func (b *streamBody) reason(err error) error {
 	switch {
-	case err == nil:
-		return n, nil
-	case err == io.EOF:
-		b.eof = true
-		return n, io.EOF
 	case b.closed:
-		b.err = errBodyClosed
+		return errBodyClosed
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		b.err = ErrBodyIdle
-	default:
-		b.err = fmt.Errorf("listen: request body: %w: %w", io.ErrUnexpectedEOF, err)
+		return ErrBodyIdle
 	}
-	return n, b.err
+	return fmt.Errorf("listen: request body: %w: %w", io.ErrUnexpectedEOF, err)
 }
 
 // late ends a read that takes too long; the timer may be that of an earlier one.
 func (b *streamBody) late() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.reading && !time.Now().Before(b.by) {
+	if b.busy && !time.Now().Before(b.by) {
 		b.rc.SetReadDeadline(past)
 	}
 }
@@ -97,21 +74,12 @@ func (b *streamBody) late() {
 // Close ends the reading of the body: a read under way returns soon, later ones
 // fail. It may be called while another goroutine reads.
 func (b *streamBody) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	if b.reading {
-		b.rc.SetReadDeadline(past)
-	}
+	b.close(func() { b.rc.SetReadDeadline(past) })
 	return nil
 }
 
 // shut closes the body and waits until nobody reads it.
 func (b *streamBody) shut() {
 	b.Close()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for b.reading {
-		b.still.Wait()
-	}
+	b.wait()
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
 	"soapway/internal/h1"
@@ -99,16 +98,9 @@ func (e *stdH2) write(w http.ResponseWriter, rc *http.ResponseController, r *htt
 	if err := r.Context().Err(); err != nil {
 		return errors.Join(errCut, err)
 	}
-	bodiless := reply.Status == http.StatusNoContent || reply.Status == http.StatusNotModified
-	length := reply.Length
-	if reply.Body == nil && r.Method != http.MethodHead {
-		length = 0
-	}
-	if length >= 0 && !bodiless {
-		h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
-	}
+	length, body := announce(h, r.Method, reply)
 	w.WriteHeader(reply.Status)
-	if reply.Body == nil || r.Method == http.MethodHead || bodiless {
+	if !body {
 		return nil
 	}
 	return e.copy(w, rc, reply.Body, length)
